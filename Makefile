@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test lint shim conformance bench clean
+.DEFAULT_GOAL := help
+
+help:  ## what each target does
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## a virtual environment with everything, in .venv
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "history-delta: Python 3.11 or newer is needed; set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: setup  ## the main job from start to finish, on an embedded scripted model
+	$(BIN)/history-delta demo
+
+test: setup shim  ## all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: setup  ## ruff and strict mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+shim: setup  ## dist/history_delta_shim.pyz, reproducibly
+	$(BIN)/python shim/build.py
+
+clean:  ## what the targets above have made, but for .venv and .agents
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

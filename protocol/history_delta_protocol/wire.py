@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names, codes and default limits that stand on the wire. SPEC.md sections 2, 3 and 10."""
+
+PROTOCOL_VERSION = 1
+
+VERSION_HEADER = "History-Delta-Version"
+DELIVERY_HEADER = "History-Delta-Delivery"
+ROLLOUT_HEADER = "History-Delta-Rollout"
+HELD_HEADER = "History-Delta-Held"
+RESYNC_HEADER = "History-Delta-Resync"
+# Every header of ours is hop-local: stripped from what is forwarded, in both directions.
+HEADER_PREFIX = "history-delta-"
+
+FRAME_MEDIA_TYPE = "application/vnd.history-delta"
+CAPABILITIES_SUFFIX = "/.well-known/history-delta"
+DELIVERIES_SEGMENT = "/.history-delta/deliveries/"
+
+RESYNC_STATUS = 409
+RESYNC_CODE = "gym_history_resync"
+MALFORMED_CODE = "history_delta_malformed"
+TOO_LARGE_CODE = "history_delta_too_large"
+BUSY_CODE = "history_delta_busy"
+REUSED_CODE = "history_delta_delivery_reused"
+ROLLOUT_CODE = "history_delta_rollout_invalid"
+UPSTREAM_CODE = "history_delta_upstream_unreachable"
+UNAVAILABLE_CODE = "history_delta_unavailable"
+
+# Reasons that a resync response may name.
+RESYNC_UNKNOWN_BASE = "unknown-base"
+RESYNC_UNKNOWN_HEAD = "unknown-head"
+RESYNC_UNKNOWN_TAIL = "unknown-tail"
+RESYNC_MISMATCH = "mismatch"
+RESYNC_NEW_OWNER = "new-owner"
+RESYNC_DISABLED = "disabled"
+RESYNC_REASONS = frozenset(
+    [
+        RESYNC_UNKNOWN_BASE,
+        RESYNC_UNKNOWN_HEAD,
+        RESYNC_UNKNOWN_TAIL,
+        RESYNC_MISMATCH,
+        RESYNC_NEW_OWNER,
+        RESYNC_DISABLED,
+    ]
+)
+
+KIB = 1024
+MIB = 1024 * 1024
+
+MAX_HEAD_BYTES = 64 * KIB  # of an HTTP message
+MAX_BODY_BYTES = 256 * MIB  # rebuilt, and so decompressed as well
+MAX_FRAME_LINE_BYTES = 64 * KIB
+MAX_MESSAGES = 100000
+MAX_JSON_DEPTH = 512
+MAX_PIECES = 64
+MAX_HELD_BODY_BYTES = 32 * MIB  # a larger full send is passed through, not held
