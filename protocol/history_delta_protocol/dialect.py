@@ -3,9 +3,16 @@
 
 import json
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-Dialect = NamedTuple("Dialect", [("name", str), ("suffix", str), ("history_key", str)])
+from .wire import CAPABILITIES_SUFFIX
+
+
+class Dialect(NamedTuple):
+    name: str
+    suffix: str
+    history_key: str
+
 
 CHAT = Dialect("chat", "/chat/completions", "messages")
 RESPONSES = Dialect("responses", "/responses", "input")
@@ -32,13 +39,16 @@ class InvalidRolloutId(ValueError):
     """A rollout id outside the grammar ``[A-Za-z0-9][A-Za-z0-9._-]{0,199}``."""
 
 
-# ``prefix`` is everything from ``/ng-rollout`` on that names the rollout, ``base`` what stands before it and
-# ``rest`` what follows: path == base + prefix + rest.
-RolloutPath = NamedTuple("RolloutPath", [("rollout", Optional[str]), ("base", str), ("prefix", str), ("rest", str)])
+class RolloutPath(NamedTuple):
+    """A request target taken apart: target == base + prefix + rest, where prefix names the rollout ('' for none)."""
+
+    rollout: Optional[str]
+    base: str
+    prefix: str
+    rest: str
 
 
-def dialect_of(target):
-    # type: (str) -> Optional[Dialect]
+def dialect_of(target: str) -> Optional[Dialect]:
     """The dialect of a request target (path with or without query), or None where it is not a model call."""
     path = target.partition("?")[0]
     for dialect in DIALECTS:
@@ -47,8 +57,7 @@ def dialect_of(target):
     return None
 
 
-def split_rollout_path(target):
-    # type: (str) -> RolloutPath
+def split_rollout_path(target: str) -> RolloutPath:
     """Take the rollout prefix (Gym's convention) out of a request target.
 
     Raises InvalidRolloutId where there is a prefix whose id is outside the grammar.
@@ -68,15 +77,12 @@ def split_rollout_path(target):
     return RolloutPath(rollout, base, prefix, rest + mark + query)
 
 
-def capabilities_path(target):
-    # type: (str) -> str
+def capabilities_path(target: str) -> str:
     """Where to ask for capabilities before a model call on ``target``.
 
     The rollout prefix is left out: behind a Gym token-capture prefix any path but a model call marks the rollout
     as incomplete, so no probe may go there.
     """
-    from .wire import CAPABILITIES_SUFFIX
-
     split = split_rollout_path(target)
     rest = split.rest.partition("?")[0]
     dialect = dialect_of(rest)
@@ -85,20 +91,17 @@ def capabilities_path(target):
     return split.base + rest + CAPABILITIES_SUFFIX
 
 
-def error_body(dialect, status, code, message):
-    # type: (Optional[Dialect], int, str, str) -> bytes
+def error_body(dialect: Optional[Dialect], status: int, code: str, message: str) -> bytes:
     """A JSON error in the shape that clients of the dialect parse (OpenAI's where there is no dialect)."""
     kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    error = {"type": kind, "code": code, "message": message}
-    if dialect is MESSAGES:
-        document = {"type": "error", "error": error}
-    else:
+    error: Dict[str, Any] = {"type": kind, "code": code, "message": message}
+    document: Dict[str, Any] = {"type": "error", "error": error}
+    if dialect is not MESSAGES:
         document = {"error": dict(error, param=None)}
     return json.dumps(document).encode("ascii")
 
 
-def rollout_of(target, header):
-    # type: (str, Optional[str]) -> Tuple[Optional[str], RolloutPath]
+def rollout_of(target: str, header: Optional[str]) -> Tuple[Optional[str], RolloutPath]:
     """The rollout that a request belongs to, from its path prefix or else from its rollout header.
 
     Raises InvalidRolloutId where either is outside the grammar or where both are there and differ.
