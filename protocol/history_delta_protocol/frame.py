@@ -273,6 +273,8 @@ def _item(value: Any, field: str, literals: _Literals) -> Item:
 
 def _pieces(value: Any, field: str, literals: _Literals) -> List[Piece]:
     pieces: List[Piece] = []
+    if value == []:
+        raise Malformed(field, "expected at least one piece")
     for index, piece in enumerate(_array(value, field, most=MAX_PIECES)):
         name = "%s[%d]" % (field, index)
         if isinstance(piece, list):

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what arrived to the agent's exact body, checked, and held for the next call. No I/O; runs before dispatch.
+
+A frame is rebuilt out of what its rollout holds and must come to the count, chain, head, tail and length that it
+names, or it is refused with Resync and nothing is stored. A full body is taken apart and stored.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from history_delta_protocol import chain, frame, pieces, scan, wire
+from history_delta_protocol.dialect import Dialect
+from history_delta_protocol.frame import Frame, Malformed, Pieces, TooLarge
+
+from .history import Message, Node, RolloutHistories
+
+__all__ = ["Malformed", "Rebuilt", "Resync", "TooLarge", "rebuild_frame", "receive_full", "receive_full_in_steps"]
+
+
+class Resync(Exception):
+    """The frame extends what is not held here; ``reason`` is one of wire.RESYNC_REASONS. One full send heals it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A request body as the agent sent it.
+
+    ``held`` is its history's (count, chain value) where the rollout now holds it, else None with ``reason`` (one of
+    scan's). ``identity`` names the exact content: equal for a frame and for the full body that it stands for.
+    """
+
+    body: bytes
+    content_type: str | None
+    held: tuple[int, bytes] | None
+    identity: tuple[object, ...]
+    reason: str | None = None
+
+    @property
+    def held_header(self) -> str | None:
+        """The value of History-Delta-Held."""
+        return f"{self.held[0]} {chain.to_text(self.held[1])}" if self.held else None
+
+
+def rebuild_frame(
+    rollout: RolloutHistories,
+    dialect: Dialect,
+    data: bytes,
+    max_body: int = wire.MAX_BODY_BYTES,
+    max_line: int = wire.MAX_FRAME_LINE_BYTES,
+) -> Rebuilt:
+    """Rebuild the body of a decompressed frame. Raises Malformed, TooLarge or Resync; stores nothing then."""
+    received = frame.decode(data, max_body, max_line)
+    result = received.result
+    base = rollout.lineage(_base(rollout, dialect, received))
+    held_head = _held(rollout, received.head, result.head, wire.RESYNC_UNKNOWN_HEAD)
+    held_tail = _held(rollout, received.tail, result.tail, wire.RESYNC_UNKNOWN_TAIL)
+    # Before a byte is copied: pieces can be many times the size of the frame that names them.
+    if result.length != _length(received, base, held_head, held_tail):
+        raise Resync(wire.RESYNC_MISMATCH)
+    head = _apply(held_head, received.head, "head")
+    tail = _apply(held_tail, received.tail, "tail")
+    unchanged = received.edits[0].at if received.edits else len(base)
+    messages = _messages_after(dialect, base, unchanged, received)
+    stem = base[unchanged - 1] if unchanged else None
+    _check(received, dialect, stem, messages, head, tail)
+    body = b"".join([head, *(node.data for node in base[:unchanged]), *(message.data for message in messages), tail])
+    rollout.store(stem, messages, [(result.head, head), (result.tail, tail)])
+    held = (result.message_count, result.chain)
+    return Rebuilt(body, received.content_type, held, _identity(held, result.head, result.tail, len(body)))
+
+
+def receive_full(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Rebuilt:
+    """Take a full body apart and hold it; a body that is not understood is not held, and no error."""
+    steps = receive_full_in_steps(rollout, dialect, body)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            rebuilt: Rebuilt = done.value
+            return rebuilt
+
+
+def receive_full_in_steps(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Generator[None, None, Rebuilt]:
+    """The same, giving control back after every message, so that an event loop can breathe."""
+    messages: list[Message] = []
+    value = chain.start(dialect.name)
+    try:
+        head_end = position = scan.find_history(body, dialect.history_key)
+        for start, end in scan.iter_messages(body, head_end):
+            value = chain.extend(value, body[position:start], body[start:end])
+            messages.append(Message(value, body[position:end], start - position))
+            position = end
+            yield
+    except scan.NotUnderstood as error:
+        return Rebuilt(body, None, None, ("body", chain.item_hash(body)), error.reason)
+    head, tail = body[:head_end], body[position:]
+    head_hash, tail_hash = chain.item_hash(head), chain.item_hash(tail)
+    rollout.store(None, messages, [(head_hash, head), (tail_hash, tail)])
+    held = (len(messages), value)
+    return Rebuilt(body, None, held, _identity(held, head_hash, tail_hash, len(body)))
+
+
+def _identity(held: tuple[int, bytes], head: bytes, tail: bytes, length: int) -> tuple[object, ...]:
+    return ("history", *held, head, tail, length)
+
+
+def _base(rollout: RolloutHistories, dialect: Dialect, received: Frame) -> Node | None:
+    if received.base_count == 0:
+        if received.base_chain != chain.start(dialect.name):
+            raise Resync(wire.RESYNC_UNKNOWN_BASE)
+        return None
+    base = rollout.node(received.base_chain)
+    if base is None or base.count != received.base_count:
+        raise Resync(wire.RESYNC_UNKNOWN_BASE)
+    return base
+
+
+def _held(rollout: RolloutHistories, item: frame.Item, digest: bytes, unknown: str) -> bytes:
+    """What the item is made of: the held bytes that it names, or none."""
+    if isinstance(item, bytes):
+        return b""
+    held = rollout.item(item.source if isinstance(item, Pieces) and isinstance(item.source, bytes) else digest)
+    if held is None:
+        raise Resync(unknown)
+    return held
+
+
+def _length(received: Frame, base: list[Node], held_head: bytes, held_tail: bytes) -> int:
+    length = _size(received.head, held_head) + _size(received.tail, held_tail)
+    length += sum(len(node.data) for node in base)
+    for edit in received.edits:
+        length -= sum(len(node.data) for node in base[edit.at : edit.at + edit.remove])
+        length += sum(len(separator) + _size(message, b"") for separator, message in edit.insert)
+    return length + sum(len(separator) + len(message) for separator, message in received.append)
+
+
+def _size(item: frame.Item, held: bytes) -> int:
+    if isinstance(item, Pieces):
+        return pieces.size_of(item.pieces)
+    return len(item) if isinstance(item, bytes) else len(held)
+
+
+def _apply(held: bytes, item: frame.Item, field: str) -> bytes:
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, str):
+        return held
+    try:
+        return pieces.apply(held, item.pieces)
+    except ValueError as error:
+        raise Malformed(field + ".pieces", str(error)) from error
+
+
+def _messages_after(dialect: Dialect, base: list[Node], unchanged: int, received: Frame) -> list[Message]:
+    """The messages behind the first ``unchanged`` of the base: inserted, kept behind an edit, and appended ones."""
+    messages: list[Message] = []
+    value = base[unchanged - 1].chain if unchanged else chain.start(dialect.name)
+
+    def extend(data: bytes, separator_length: int) -> None:
+        nonlocal value
+        value = chain.extend(value, data[:separator_length], data[separator_length:])
+        messages.append(Message(value, data, separator_length))
+
+    position = unchanged
+    for place, edit in enumerate(received.edits):
+        for node in base[position : edit.at]:
+            extend(node.data, node.separator_length)
+        for index, (separator, inserted) in enumerate(edit.insert):
+            source = base[int(inserted.source)].message if isinstance(inserted, Pieces) else b""
+            message = _apply(source, inserted, f"edits[{place}][2][{index}][1]")
+            extend(separator + message, len(separator))
+        position = edit.at + edit.remove
+    for node in base[position:]:
+        extend(node.data, node.separator_length)
+    for separator, message in received.append:
+        extend(separator + message, len(separator))
+    return messages
+
+
+def _check(
+    received: Frame, dialect: Dialect, stem: Node | None, messages: list[Message], head: bytes, tail: bytes
+) -> None:
+    """Count, chain, head and tail; the length has been checked."""
+    result = received.result
+    count = (stem.count if stem else 0) + len(messages)
+    value = messages[-1].chain if messages else stem.chain if stem else chain.start(dialect.name)
+    if (
+        (count, value) != (result.message_count, result.chain)
+        or _differs(received.head, head, result.head)
+        or _differs(received.tail, tail, result.tail)
+    ):
+        raise Resync(wire.RESYNC_MISMATCH)
+
+
+def _differs(item: frame.Item, content: bytes, digest: bytes) -> bool:
+    """A held item is stored under its hash; anything else has to be hashed."""
+    return item != frame.HELD and chain.item_hash(content) != digest
