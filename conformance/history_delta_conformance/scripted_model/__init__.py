@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model endpoint that plays scenario files and records every request verbatim.
+
+It speaks chat completions, responses and anthropic messages, streamed and not. It is stateless: which turn comes next
+is read from the request's own history. It is a test double, no model: it understands nothing of what it is sent.
+"""
+
+from .recording import Recorder, Recording
+from .scenario import Scenario, load_scenario, scenario_names
+from .server import ScriptedModel
+
+__all__ = ["Recorder", "Recording", "Scenario", "ScriptedModel", "load_scenario", "scenario_names"]

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which turn comes next, from the request alone: no state is kept, so any number of conversations can run at once.
+
+Every text that the model says begins with a marker, ``[tool-use step 3 of 12]``; the last marker in a request says how
+far its conversation is. That survives compaction, since a summary by this model carries the marker on, and it holds
+for an agent that hands over its history as one text. A request without tools is a side call: title or summary.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from .reply import Reply, Tool, ToolCall, Usage
+from .scenario import Conversation, Scenario, Turn
+from .tools import concrete_call
+
+_TITLE_CALL = re.compile(rb"\btitle\b", re.IGNORECASE)
+_BYTES_PER_TOKEN = 4
+
+
+def direct(scenario: Scenario, body: bytes, model: str, offered: Sequence[Tool]) -> Reply:
+    """The reply to a request with this body. Raises NoSuchTool where the agent lacks a tool for the turn."""
+    conversation = _conversation_of(scenario, body)
+    done = _steps_done(conversation, body)
+    if not offered and done:
+        return _reply(body, model, Turn(text=_marked(conversation, done, scenario.summary)))
+    if not offered and _TITLE_CALL.search(body):
+        return _reply(body, model, Turn(text=scenario.title))
+    if done >= len(conversation.turns):
+        return _reply(body, model, Turn(text=_marked(conversation, done, "There is nothing left to do.")))
+    turn = conversation.turns[done]
+    text = _marked(conversation, done + 1, turn.text)
+    calls = tuple(
+        ToolCall(f"call_{conversation.name}_{done + 1}_{number}".replace("-", "_"), *concrete_call(call, offered))
+        for number, call in enumerate(turn.calls if offered else (), start=1)
+    )
+    return _reply(body, model, Turn(text=text, reasoning=turn.reasoning, input_tokens=turn.input_tokens), calls)
+
+
+def _conversation_of(scenario: Scenario, body: bytes) -> Conversation:
+    main = Conversation(name=scenario.name, match="", turns=scenario.turns)
+    # The main conversation quotes a sub-agent's prompt in its tool call, so its own marker goes first.
+    if _steps_done(main, body):
+        return main
+    return next((other for other in scenario.conversations if other.match.encode() in body), main)
+
+
+def _steps_done(conversation: Conversation, body: bytes) -> int:
+    markers = re.findall(rb"\[" + re.escape(conversation.name.encode()) + rb" step (\d+) of \d+\]", body)
+    return int(markers[-1]) if markers else 0
+
+
+def _marked(conversation: Conversation, step: int, text: str) -> str:
+    return f"[{conversation.name} step {step} of {len(conversation.turns)}] {text}"
+
+
+def _reply(body: bytes, model: str, turn: Turn, calls: tuple[ToolCall, ...] = ()) -> Reply:
+    said = len(turn.text) + len(turn.reasoning) + sum(len(call.arguments) for call in calls)
+    counted = len(body) // _BYTES_PER_TOKEN if turn.input_tokens is None else turn.input_tokens
+    usage = Usage(counted, 1 + said // _BYTES_PER_TOKEN)
+    return Reply(hashlib.sha256(body).hexdigest()[:24], model, turn.text, turn.reasoning, calls, usage)

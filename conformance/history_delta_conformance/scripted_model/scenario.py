@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenario files: what the scripted model says, turn by turn, in TOML that a person can read and write.
+
+A scenario has one main conversation and, where an agent starts sub-agents, others that are told apart by their prompt.
+Tool calls name what is to be done (shell, write, read, task); how an agent's own tool is called is in ``tools``.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+SCENARIOS = Path(__file__).parent.parent / "scenarios"
+
+
+class ScenarioError(ValueError):
+    """A scenario that is not there or not valid; the message names the file and the field."""
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="tool"):
+    pass
+
+
+class Shell(_Strict, frozen=True, tag="shell"):
+    command: str
+
+
+class Write(_Strict, frozen=True, tag="write"):
+    path: str
+    content: str
+
+
+class Read(_Strict, frozen=True, tag="read"):
+    path: str
+
+
+class Task(_Strict, frozen=True, tag="task"):
+    """Starts a sub-agent. Its prompt should hold the ``match`` of one of the scenario's conversations."""
+
+    description: str
+    prompt: str
+
+
+Call = Shell | Write | Read | Task
+
+
+class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One answer of the model. ``input_tokens`` overrides the usage figure, so as to make an agent compact."""
+
+    text: str
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+    input_tokens: int | None = None
+
+
+class Conversation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The turns of a sub-agent, recognised by ``match`` standing in the request."""
+
+    name: str
+    match: str
+    turns: tuple[Turn, ...]
+
+
+class ExpectedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that the workspace must hold in the end, with exactly this content."""
+
+    path: str
+    content: str
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole scenario file. ``prompt`` is what to ask the agent; ``title`` and ``summary`` answer its side calls."""
+
+    name: str
+    prompt: str
+    turns: tuple[Turn, ...]
+    title: str = "Scripted task"
+    summary: str = "Everything so far went as planned; go on with the next step."
+    conversations: tuple[Conversation, ...] = ()
+    files: tuple[ExpectedFile, ...] = ()
+
+    @property
+    def final_text(self) -> str:
+        return self.turns[-1].text
+
+
+def scenario_names() -> list[str]:
+    """The scenarios that come with the package."""
+    return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
+
+
+def load_scenario(name_or_file: str | Path) -> Scenario:
+    """Read a scenario by its name in the package or from a file. Raises ScenarioError."""
+    path = SCENARIOS / f"{name_or_file}.toml"
+    if not path.is_file():
+        path = Path(name_or_file)
+    if not path.is_file():
+        raise ScenarioError(f"no scenario {str(name_or_file)!r}: give a TOML file or one of {scenario_names()}")
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Scenario)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: {error}") from error

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the conformance tests share: a scripted model on a free port."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import aiohttp
+import pytest
+from history_delta_conformance.scripted_model import Recorder, ScriptedModel, load_scenario
+
+StartModel = Callable[..., Any]
+
+
+@pytest.fixture
+async def start_model() -> AsyncIterator[StartModel]:
+    """Start scripted models: ``await start_model("tool-use")``; they stop with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def start(scenario: str = "hello", recorder: Recorder | None = None, **options: Any) -> ScriptedModel:
+            return await stack.enter_async_context(ScriptedModel(load_scenario(scenario), recorder, **options))
+
+        yield start
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
