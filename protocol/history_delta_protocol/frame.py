@@ -6,6 +6,7 @@ module knows the form alone; whether a base or an item is held is the business o
 """
 
 import json
+import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from . import chain
@@ -13,6 +14,9 @@ from .pieces import Piece
 from .wire import MAX_FRAME_LINE_BYTES, MAX_MESSAGES, MAX_PIECES
 
 HELD = "held"
+
+# A header value as RFC 9110 has it, one character a byte: what is restored must not be able to end its header line.
+_FIELD_VALUE = re.compile(r"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?\Z")
 
 
 class Malformed(ValueError):
@@ -148,8 +152,8 @@ def decode(data: bytes, max_body: int, max_line: int = MAX_FRAME_LINE_BYTES) -> 
     line = _Fields(_parse_line(data[:end]), "line", _FIELDS)
     literals = _Literals(data, end + 1)
     content_type = line.get("content_type")
-    if content_type is not None and not isinstance(content_type, str):
-        raise Malformed("content_type", "expected a string or null")
+    if content_type is not None and not (isinstance(content_type, str) and _FIELD_VALUE.match(content_type)):
+        raise Malformed("content_type", "expected a header value or null")
     result = _result(line.get("result"))
     if result.length > max_body:
         raise TooLarge("the rebuilt body (result.length %d)" % result.length, max_body, "max_body_bytes")
@@ -162,12 +166,15 @@ def decode(data: bytes, max_body: int, max_line: int = MAX_FRAME_LINE_BYTES) -> 
     return Frame(content_type, head, base_count, base_chain, edits, append, tail, result)
 
 
-_FIELDS = frozenset(["content_type", "head", "base", "edits", "append", "tail", "result"])
+_FIELDS = ("content_type", "head", "base", "edits", "append", "tail", "result")
+_PIECES_FIELDS = ("of", "pieces")
 
 
 def _parse_line(line: bytes) -> Any:
     try:
-        return json.loads(line.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        return json.loads(
+            line.decode("utf-8"), object_pairs_hook=_unique, parse_int=_natural, parse_constant=_refuse_constant
+        )
     except Malformed:
         raise
     except (ValueError, RecursionError):
@@ -181,6 +188,11 @@ def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     return members
 
 
+def _natural(digits: str) -> int:
+    # Every number of the grammar fits in 16 digits; -1 is outside every range, and so is what it stands for.
+    return int(digits) if len(digits) <= 16 and digits[0] != "-" else -1
+
+
 def _refuse_constant(name: str) -> Any:
     raise Malformed("line", "%s is not JSON" % name)
 
@@ -188,7 +200,7 @@ def _refuse_constant(name: str) -> Any:
 class _Fields(object):
     """An object of the line with exactly the members that the grammar names."""
 
-    def __init__(self, value: Any, field: str, names: Any) -> None:
+    def __init__(self, value: Any, field: str, names: Tuple[str, ...]) -> None:
         if not isinstance(value, dict):
             raise Malformed(field, "expected an object")
         for name in value:
@@ -196,7 +208,7 @@ class _Fields(object):
                 raise Malformed(field, "unknown member %s" % json.dumps(name[:64]))
         for name in names:
             if name not in value:
-                raise Malformed(name, "missing")
+                raise Malformed(name if field == "line" else "%s.%s" % (field, name), "missing")
         self.get: Callable[[str], Any] = value.get
 
 
@@ -237,21 +249,19 @@ def _hash(value: Any, field: str) -> bytes:
         raise Malformed(field, str(error))
 
 
-def _array(value: Any, field: str, length: Optional[int] = None, most: int = MAX_MESSAGES) -> List[Any]:
-    if not isinstance(value, list) or (length is not None and len(value) != length):
-        raise Malformed(field, "expected an array" + (" of %d" % length if length is not None else ""))
-    if len(value) > most:
-        raise Malformed(field, "more than %d elements" % most)
+def _array(value: Any, field: str, least: int = 0, most: int = MAX_MESSAGES) -> List[Any]:
+    if not isinstance(value, list) or not least <= len(value) <= most:
+        raise Malformed(field, "expected an array of %d to %d elements" % (least, most))
     return value
 
 
 def _base(value: Any) -> Tuple[int, bytes]:
-    count, name = _array(value, "base", 2)
+    count, name = _array(value, "base", 2, 2)
     return _integer(count, "base[0]", 0, MAX_MESSAGES), _hash(name, "base[1]")
 
 
 def _result(value: Any) -> Result:
-    count, name, head, tail, length = _array(value, "result", 5)
+    count, name, head, tail, length = _array(value, "result", 5, 5)
     return Result(
         _integer(count, "result[0]", 0, MAX_MESSAGES),
         _hash(name, "result[1]"),
@@ -265,20 +275,18 @@ def _item(value: Any, field: str, literals: _Literals) -> Item:
     if value == HELD:
         return HELD
     if isinstance(value, dict):
-        members = _Fields(value, field, ("of", "pieces"))
+        members = _Fields(value, field, _PIECES_FIELDS)
         source = _hash(members.get("of"), field + ".of")
         return Pieces(source, _pieces(members.get("pieces"), field + ".pieces", literals))
-    return literals.take(_integer(value, field), field)
+    return literals.take(_integer(value, field, 1), field)
 
 
 def _pieces(value: Any, field: str, literals: _Literals) -> List[Piece]:
     pieces: List[Piece] = []
-    if value == []:
-        raise Malformed(field, "expected at least one piece")
-    for index, piece in enumerate(_array(value, field, most=MAX_PIECES)):
+    for index, piece in enumerate(_array(value, field, 1, MAX_PIECES)):
         name = "%s[%d]" % (field, index)
         if isinstance(piece, list):
-            offset, length = _array(piece, name, 2)
+            offset, length = _array(piece, name, 2, 2)
             pieces.append((_integer(offset, name + "[0]"), _integer(length, name + "[1]", 1)))
         else:
             pieces.append(literals.take(_integer(piece, name, 1), name))
@@ -290,7 +298,7 @@ def _edits(value: Any, base_count: int, literals: _Literals) -> List[Edit]:
     free = 0
     for index, edit in enumerate(_array(value, "edits")):
         field = "edits[%d]" % index
-        at, remove, insert = _array(edit, field, 3)
+        at, remove, insert = _array(edit, field, 3, 3)
         # An insertion takes no base message, so a second edit at its place would leave their order open.
         at = _integer(at, field + "[0]", free, base_count)
         remove = _integer(remove, field + "[1]", 0, base_count - at)
@@ -306,10 +314,10 @@ def _edits(value: Any, base_count: int, literals: _Literals) -> List[Edit]:
 
 
 def _insert(value: Any, field: str, base_count: int, literals: _Literals) -> Tuple[bytes, Inserted]:
-    separator_length, message = _array(value, field, 2)
+    separator_length, message = _array(value, field, 2, 2)
     separator = literals.take(_integer(separator_length, field + "[0]"), field + "[0]")
     if isinstance(message, dict):
-        members = _Fields(message, field + "[1]", ("of", "pieces"))
+        members = _Fields(message, field + "[1]", _PIECES_FIELDS)
         source = _integer(members.get("of"), field + "[1].of", 0, base_count - 1)
         return separator, Pieces(source, _pieces(members.get("pieces"), field + "[1].pieces", literals))
     return separator, literals.take(_integer(message, field + "[1]", 1), field + "[1]")
@@ -319,7 +327,7 @@ def _append(value: Any, literals: _Literals) -> List[Tuple[bytes, bytes]]:
     messages: List[Tuple[bytes, bytes]] = []
     for index, pair in enumerate(_array(value, "append")):
         field = "append[%d]" % index
-        separator_length, message_length = _array(pair, field, 2)
+        separator_length, message_length = _array(pair, field, 2, 2)
         separator = literals.take(_integer(separator_length, field + "[0]"), field + "[0]")
         messages.append((separator, literals.take(_integer(message_length, field + "[1]", 1), field + "[1]")))
     return messages
