@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint shim conformance bench clean
+.PHONY: help setup demo test test-agents lint shim clean
 .DEFAULT_GOAL := help
 
 help:  ## what each target does
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP)  ## a virtual environment with everything, in .venv
 
@@ -21,8 +21,11 @@ $(STAMP): pyproject.toml
 demo: setup  ## the main job from start to finish, on an embedded scripted model
 	$(BIN)/history-delta demo
 
-test: setup shim  ## all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup shim  ## all tests but those with real agents
+	$(BIN)/python -m pytest -m 'not agents' -n 2 $(PYTEST_ARGS)
+
+test-agents: setup shim  ## real agents through shim and server; installs them into .agents on first use
+	$(BIN)/python -m pytest -m agents $(PYTEST_ARGS)
 
 lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff check .
