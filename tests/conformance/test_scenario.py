@@ -10,12 +10,17 @@ def test_the_package_has_the_scenarios_that_the_runs_need():
 
 
 @pytest.mark.parametrize("name", scenario_names())
-def test_each_is_named_after_its_file_and_ends_without_calls(name):
+def test_each_is_named_after_its_file_and_every_prompt_has_its_end(name):
     scenario = load_scenario(name)
     assert scenario.name == name
-    for turns in [scenario.turns, *(conversation.turns for conversation in scenario.conversations)]:
-        assert all(turn.calls for turn in turns[:-1])
-        assert not turns[-1].calls
+    assert ends_of_prompts(scenario.turns) == (2 if scenario.follow_up else 1)
+    assert all(ends_of_prompts(conversation.turns) == 1 for conversation in scenario.conversations)
+
+
+def ends_of_prompts(turns):
+    """An agent is done with a prompt when the model answers without a call."""
+    assert not turns[-1].calls
+    return sum(not turn.calls for turn in turns)
 
 
 def test_a_file_of_ones_own(tmp_path):

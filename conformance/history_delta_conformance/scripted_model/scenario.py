@@ -68,11 +68,16 @@ class ExpectedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole scenario file. ``prompt`` is what to ask the agent; ``title`` and ``summary`` answer its side calls."""
+    """A whole scenario file.
+
+    ``prompt`` is what to ask the agent and ``follow_up``, if any, what to ask it in the same session once it is done
+    with that; ``title`` and ``summary`` answer its side calls.
+    """
 
     name: str
     prompt: str
     turns: tuple[Turn, ...]
+    follow_up: str = ""
     title: str = "Scripted task"
     summary: str = "Everything so far went as planned; go on with the next step."
     conversations: tuple[Conversation, ...] = ()

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers of coding agents, one file each: real ones, and a built-in one that needs nothing but Python."""
+
+from .base import Agent, AgentResult, Launch, Task
+from .codex import Codex
+from .hermes import Hermes
+from .installing import InstallError
+from .kilo import Kilo
+from .opencode import OpenCode
+from .pi import Pi
+from .running import make_workspace, run_agent, workspace_changes, wrong_files
+
+AGENTS: dict[str, Agent] = {agent.name: agent for agent in (OpenCode(), Codex(), Pi(), Hermes(), Kilo())}
+
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "AgentResult",
+    "InstallError",
+    "Launch",
+    "Task",
+    "make_workspace",
+    "run_agent",
+    "workspace_changes",
+    "wrong_files",
+]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codex: the responses dialect, configured by a TOML file in a home of its own."""
+
+import json
+from pathlib import Path
+
+from .base import RESPONSES, Agent, Launch, Task
+from .installing import installed, npm_install
+
+_CONFIG = """\
+model = "gym-policy-model"
+model_provider = "gym"
+model_context_window = {window}
+model_auto_compact_token_limit = {compact_at}
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+web_search = "disabled"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[history]
+persistence = "none"
+
+[features]
+multi_agent = false
+code_mode = false
+
+[model_providers.gym]
+name = "gym"
+base_url = {base_url}
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+stream_idle_timeout_ms = 600000
+"""
+
+
+class Codex(Agent):
+    name = "codex"
+    version = "0.171.0"
+    dialects = (RESPONSES,)
+
+    def install(self, timeout: float = 600.0) -> Path:
+        def install(folder: Path) -> Path:
+            npm_install(self.name, folder, timeout)
+            return folder / "node_modules" / ".bin" / "codex"
+
+        return installed(self.name, self.version, install)
+
+    def launch(self, task: Task, executable: Path) -> Launch:
+        home = task.home / "codex"
+        home.mkdir(exist_ok=True)
+        (home / "config.toml").write_text(configuration(task), encoding="utf-8")
+        options = ["--json", "--ephemeral", "--skip-git-repo-check", "--cd", str(task.workspace)]
+        command = [str(executable), "exec", *options, "-o", str(_last_message(task)), "--", task.prompt]
+        return Launch(tuple(command), {"CODEX_HOME": str(home), "OPENAI_API_KEY": "local"})
+
+    def final_text(self, task: Task) -> str:
+        file = _last_message(task)
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def configuration(task: Task) -> str:
+    # A JSON string is a TOML string as well, for what an address can hold.
+    return _CONFIG.format(base_url=json.dumps(task.base_url), window=task.window, compact_at=task.window * 9 // 10)
+
+
+def _last_message(task: Task) -> Path:
+    return task.folder / "last-message.txt"

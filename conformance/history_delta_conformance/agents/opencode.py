@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCode: all three dialects, chosen by the provider package; its configuration travels in one variable."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .base import CHAT, MESSAGES, MODEL, RESPONSES, Agent, Launch, Task, private_xdg
+from .installing import InstallError, installed, npm_install
+from .output import json_lines
+
+_PROVIDER = {CHAT: "@ai-sdk/openai-compatible", RESPONSES: "@ai-sdk/openai", MESSAGES: "@ai-sdk/anthropic"}
+_OFFLINE = (
+    "OPENCODE_DISABLE_MODELS_FETCH",
+    "OPENCODE_DISABLE_AUTOUPDATE",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    "OPENCODE_DISABLE_SHARE",
+)
+
+
+class OpenCode(Agent):
+    name = "opencode"
+    version = "1.18.33"
+    dialects = (CHAT, RESPONSES, MESSAGES)
+
+    def install(self, timeout: float = 600.0) -> Path:
+        def install(folder: Path) -> Path:
+            npm_install(self.name, folder, timeout)
+            return _working_binary(folder)
+
+        return installed(self.name, self.version, install)
+
+    def launch(self, task: Task, executable: Path) -> Launch:
+        options = ["--pure", "--auto", "--format", "json", "--print-logs", "--log-level", "INFO"]
+        command = [str(executable), "run", *options, "-m", f"gym/{MODEL}", "--dir", str(task.workspace), "--"]
+        environment = {"OPENCODE_CONFIG_CONTENT": json.dumps(configuration(task)), **private_xdg(task)}
+        return Launch((*command, task.prompt), environment | dict.fromkeys(_OFFLINE, "1"))
+
+    def final_text(self, task: Task) -> str:
+        return last_text(task)
+
+
+def configuration(task: Task) -> dict[str, Any]:
+    return {
+        "$schema": "https://opencode.ai/config.json",
+        "model": f"gym/{MODEL}",
+        "autoupdate": False,
+        "share": "disabled",
+        "permission": {
+            "*": "allow",
+            "bash": "allow",
+            "edit": "allow",
+            "webfetch": "deny",
+            "external_directory": "allow",
+        },
+        "provider": {
+            "gym": {
+                "npm": _PROVIDER[task.dialect],
+                "options": {"baseURL": task.base_url, "apiKey": "EMPTY", "timeout": False},
+                "models": {MODEL: model_entry(task)},
+            }
+        },
+    }
+
+
+def model_entry(task: Task) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": MODEL, "reasoning": True, "tool_call": True}
+    if task.dialect == CHAT:
+        entry["interleaved"] = {"field": "reasoning_content"}
+    return entry | {"limit": {"context": task.window, "output": 8192}}
+
+
+def last_text(task: Task) -> str:
+    """The text of the last ``text`` event."""
+    texts = [event["part"]["text"] for event in json_lines(task.stdout) if event.get("type") == "text"]
+    return texts[-1] if texts else ""
+
+
+def _working_binary(folder: Path) -> Path:
+    """The package's starter needs its install script; the binaries beside it do not. The plain build goes first."""
+    binaries = sorted((folder / "node_modules").glob("opencode-*-*/bin/opencode"))
+    for binary in binaries:
+        if subprocess.run([binary, "--version"], capture_output=True, stdin=subprocess.DEVNULL).returncode == 0:
+            return binary
+    raise InstallError(f"opencode: none of {len(binaries)} binaries runs here")
