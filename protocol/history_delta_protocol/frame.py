@@ -230,7 +230,7 @@ class _Literals(object):
     def finish(self) -> None:
         left = len(self._data) - self._position
         if left:
-            raise Malformed("line", "%d bytes are left over behind the last literal" % left)
+            raise Malformed("literals", "%d bytes are left over behind the last one" % left)
 
 
 def _integer(value: Any, field: str, least: int = 0, most: int = 2**53 - 1) -> int:
