@@ -2,6 +2,7 @@
 """Drivers of coding agents, one file each: real ones, and a built-in one that needs nothing but Python."""
 
 from .base import Agent, AgentResult, Launch, Task
+from .builtin import BuiltIn
 from .codex import Codex
 from .hermes import Hermes
 from .installing import InstallError
@@ -10,7 +11,7 @@ from .opencode import OpenCode
 from .pi import Pi
 from .running import make_workspace, run_agent, workspace_changes, wrong_files
 
-AGENTS: dict[str, Agent] = {agent.name: agent for agent in (OpenCode(), Codex(), Pi(), Hermes(), Kilo())}
+AGENTS: dict[str, Agent] = {agent.name: agent for agent in (BuiltIn(), OpenCode(), Codex(), Pi(), Hermes(), Kilo())}
 
 __all__ = [
     "AGENTS",

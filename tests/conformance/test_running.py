@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running an agent: isolated, bounded in time, nothing of it left behind, its workspace judged."""
+
+import os
+import select
+import sys
+from pathlib import Path
+
+import pytest
+from history_delta_conformance.agents import Agent, Launch, Task, make_workspace, run_agent, wrong_files
+from history_delta_conformance.scripted_model import load_scenario
+
+REPORT = load_scenario("tool-use").files[1]
+
+
+class PythonAgent(Agent):
+    """An agent whose whole behaviour is a line of Python."""
+
+    name, version, dialects = "python", "1", ("chat",)
+
+    def __init__(self, code):
+        self.code = code
+
+    def install(self, timeout=0):
+        return Path(sys.executable)
+
+    def launch(self, task, executable):
+        return Launch((str(executable), "-c", self.code), {"AGENT_OWN": "1"})
+
+    def final_text(self, task):
+        return task.stdout.read_text()
+
+
+@pytest.fixture
+def task(tmp_path):
+    workspace = make_workspace(tmp_path / "workspace")
+    return Task("http://127.0.0.1:1", "chat", workspace, "go", tmp_path / "run", timeout=30)
+
+
+def test_status_output_and_changes(task):
+    code = "import sys; open('new.txt', 'w').close(); open('README.md', 'a').write('x'); print('said'); sys.exit(7)"
+    result = run_agent(PythonAgent(code), task)
+    assert (result.exit_status, result.final_text) == (7, "said\n")
+    assert result.changes == "M\tREADME.md\nA\tnew.txt\n"
+
+
+def test_environment_is_private_and_holds_no_secret(task, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    result = run_agent(PythonAgent("import os; print(sorted(os.environ.items()))"), task)
+    assert "secret" not in result.final_text
+    assert f"('HOME', '{task.home}')" in result.final_text
+    assert "('AGENT_OWN', '1')" in result.final_text
+
+
+def test_standard_input_is_empty_and_the_wrapper_goes_in_front(task):
+    wrapped = Task(**vars(task) | {"wrapper": ("env", "WRAPPED=yes")})
+    result = run_agent(PythonAgent("import os, sys; print(os.environ['WRAPPED'], repr(sys.stdin.read()))"), wrapped)
+    assert result.final_text == "yes ''\n"
+
+
+def test_a_timeout_stops_the_whole_group(task):
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True); time.sleep(600)"
+    )
+    result = run_agent(PythonAgent(code), Task(**vars(task) | {"timeout": 2}))
+    assert result.exit_status is None
+    assert is_gone(int(result.final_text))
+
+
+def test_a_helper_does_not_outlive_its_agent(task):
+    code = "import subprocess, sys\nprint(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
+    result = run_agent(PythonAgent(code), task)
+    assert result.exit_status == 0
+    assert is_gone(int(result.final_text))
+
+
+def is_gone(pid):
+    """Dead, or dying within a moment: the signal has been sent."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    dead, _, _ = select.select([process], [], [], 10)
+    os.close(process)
+    return bool(dead)
+
+
+def test_wrong_files_are_named(task):
+    scenario = load_scenario("tool-use")
+    assert wrong_files(task.workspace, scenario) == ["notes.md", "report.txt"]
+    (task.workspace / REPORT.path).write_bytes(REPORT.content.encode())
+    (task.workspace / "notes.md").write_text("something else")
+    assert wrong_files(task.workspace, scenario) == ["notes.md"]
