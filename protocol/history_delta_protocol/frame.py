@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from . import chain
 from .pieces import Piece
-from .wire import MAX_FRAME_LINE_BYTES, MAX_MESSAGES, MAX_PIECES
+from .wire import FRAME_MEDIA_TYPE, MAX_FRAME_LINE_BYTES, MAX_MESSAGES, MAX_PIECES
 
 HELD = "held"
 
@@ -151,9 +151,7 @@ def decode(data: bytes, max_body: int, max_line: int = MAX_FRAME_LINE_BYTES) -> 
         raise Malformed("line", "expected one line of JSON and a newline")
     line = _Fields(_parse_line(data[:end]), "line", _FIELDS)
     literals = _Literals(data, end + 1)
-    content_type = line.get("content_type")
-    if content_type is not None and not (isinstance(content_type, str) and _FIELD_VALUE.match(content_type)):
-        raise Malformed("content_type", "expected a header value or null")
+    content_type = _content_type(line.get("content_type"))
     result = _result(line.get("result"))
     if result.length > max_body:
         raise TooLarge("the rebuilt body (result.length %d)" % result.length, max_body, "max_body_bytes")
@@ -252,6 +250,16 @@ def _hash(value: Any, field: str) -> bytes:
 def _array(value: Any, field: str, least: int = 0, most: int = MAX_MESSAGES) -> List[Any]:
     if not isinstance(value, list) or not least <= len(value) <= most:
         raise Malformed(field, "expected an array of %d to %d elements" % (least, most))
+    return value
+
+
+def _content_type(value: Any) -> Optional[str]:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _FIELD_VALUE.match(value):
+        raise Malformed("content_type", "expected a header value or null")
+    if FRAME_MEDIA_TYPE in value.lower():
+        raise Malformed("content_type", "a frame stands for no frame")
     return value
 
 

@@ -239,6 +239,8 @@ def test_a_missing_member_is_named(member):
         (lambda line: line.update(content_type=" a/b"), "content_type"),
         (lambda line: line.update(content_type="\u20ac"), "content_type"),
         (lambda line: line.update(content_type="\ud800"), "content_type"),
+        # A frame within a frame.
+        (lambda line: line.update(content_type="Application/vnd.History-Delta; v=1"), "content_type"),
     ],
 )
 def test_what_breaks_a_rule_is_refused_at_its_field(change, field):
