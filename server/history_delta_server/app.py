@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request from its head to its last byte: the map of the server. Read this first.
+
+request.py      what is it?  ──► capabilities.py, errors.py      answered here
+    │           └──────────────► passed on as it comes           (plain proxy)
+    ▼
+model_call.py   receive.py ─ rebuild.py ─ admission.py, deliveries.py ─ dispatch.py ─ relay.py
+"""
+
+import asyncio
+import traceback
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
+from history_delta_protocol import wire
+
+from . import errors, headers
+from .admission import Admission, AdmissionLimits
+from .agent_response import AgentResponse
+from .call import Call, EarlyClose, Framing
+from .capabilities import capabilities
+from .deliveries import Deliveries, DeliveryLimits
+from .dispatch import Dispatcher, Outgoing
+from .errors import Answer, Refused
+from .headers import Header
+from .history import HistoryLimits, HistoryStore
+from .log import Log
+from .metrics import Metrics
+from .model_call import ModelCalls
+from .pool import ConnectionPool, PoolLimits
+from .receive import framing_of, pieces
+from .relay import relay
+from .report import PASS_THROUGH, Report
+from .request import Incoming, Route, classify
+from .settings import Settings
+from .upstreams import Upstreams
+
+
+class App:
+    """The sandbox-facing server's handler, with all that its requests share. Made inside a running event loop."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self._settings = settings
+        self._log = log
+        self._early_close = EarlyClose(settings.early_close_seconds, settings.early_close_bytes)
+        histories = HistoryStore(
+            HistoryLimits(
+                rollout_bytes=settings.max_rollout_history_bytes,
+                worker_bytes=settings.max_history_bytes,
+                idle_seconds=settings.history_idle_seconds,
+            )
+        )
+        admission = Admission(
+            AdmissionLimits(
+                settings.max_calls_in_flight, settings.max_rollout_bytes_in_flight, settings.max_bytes_in_flight
+            )
+        )
+        deliveries = Deliveries(
+            DeliveryLimits(
+                settings.delivery_keep_seconds,
+                settings.max_replay_bytes,
+                settings.max_replays_bytes,
+                settings.max_deliveries,
+            )
+        )
+        self._dispatcher = Dispatcher(
+            Upstreams(
+                settings.upstream,
+                retry_seconds=settings.upstream_retry_seconds,
+                max_pinned=settings.max_pinned_rollouts,
+            ),
+            ConnectionPool(
+                PoolLimits(
+                    settings.upstream_connect_seconds, settings.upstream_keepalive_seconds, settings.max_head_bytes
+                )
+            ),
+            settings.upstream_api_key,
+        )
+        self._model_calls = ModelCalls(settings, histories, admission, deliveries, self._dispatcher, self._new_call)
+        self.metrics = Metrics(histories, admission, deliveries)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """aiohttp calls this for every request, and cancels it when the agent leaves."""
+        report = Report(request.raw_path.partition("?")[0])
+        response = AgentResponse(request)
+        try:
+            await self._route(request, response, report)
+        except Refused as refused:
+            await self._answer(request, response, report, refused.answer, refused.reason)
+        except ConnectionError:
+            raise
+        except RequestPayloadError as error:
+            broken = errors.refusal(None, 400, "invalid_body", f"the body breaks HTTP/1.1: {error}")
+            await self._answer(request, response, report, broken.answer, broken.reason)
+        except Exception as error:
+            self._log.event("fault", error=type(error).__name__, trace=traceback.format_exc())
+            await self._fault(request, response, report)
+        finally:
+            report.when_over(self._account)
+        return response
+
+    @property
+    def calls_in_flight(self) -> int:
+        return self._dispatcher.calls_in_flight
+
+    async def drain(self, seconds: float) -> None:
+        """Until no call is in flight, or for so long."""
+        await self._dispatcher.drain(seconds)
+
+    async def close(self) -> None:
+        """What is in flight is cut."""
+        await self._dispatcher.close()
+
+    async def _route(self, request: web.BaseRequest, response: AgentResponse, report: Report) -> None:
+        incoming = classify(request.method, request.raw_path, request.raw_headers, enabled=self._settings.enabled)
+        report.rollout, report.delivery, report.reason = incoming.rollout, incoming.delivery, incoming.reason
+        if incoming.route is Route.CAPABILITIES:
+            await self._answer(request, response, report, capabilities(self._settings), "capabilities")
+        elif incoming.route is Route.MODEL_CALL:
+            await self._model_calls.handle(request, response, incoming, report)
+        else:
+            await self._pass_through(request, response, incoming, report)
+
+    async def _pass_through(
+        self, request: web.BaseRequest, response: AgentResponse, incoming: Incoming, report: Report
+    ) -> None:
+        """The plain proxy: nothing is looked at, held, kept or added."""
+        report.kind = PASS_THROUGH
+        response.go_on()
+        call = report.call = self._new_call()
+        framing = framing_of(request)
+        outgoing = Outgoing(
+            incoming.method,
+            incoming.upstream_target(keep_prefix=self._settings.keep_rollout_prefix),
+            headers.end_to_end(incoming.headers),
+            b"" if framing is Framing.NO_BODY else report.counting(pieces(request)),
+            framing,
+            incoming.rollout,
+            incoming.dialect,
+        )
+        with call.join() as reader:
+            self._dispatcher.send(outgoing, call)
+            report.status = await relay(reader, response, incoming.dialect, [])
+
+    async def _answer(
+        self, request: web.BaseRequest, response: AgentResponse, report: Report, answer: Answer, reason: str
+    ) -> None:
+        report.answered(answer.status, reason)
+        await response.answer(answer, self._own_headers(request))
+
+    async def _fault(self, request: web.BaseRequest, response: AgentResponse, report: Report) -> None:
+        """A fault of ours: said where that is still possible, and a cut where it is not."""
+        if response.started:
+            await response.cut()
+            return
+        refused = errors.refusal(None, 500, "history_delta_fault", "the server failed; its log says how")
+        await self._answer(request, response, report, refused.answer, refused.reason)
+
+    def _new_call(self, *, kept: bool = False) -> Call:
+        return Call(asyncio.get_running_loop().call_later, self._early_close, kept=kept)
+
+    def _own_headers(self, request: web.BaseRequest) -> list[Header]:
+        """A shim tells our answers from those of something that cannot read frames by this one."""
+        if self._settings.enabled or headers.names_frame(request.raw_headers):
+            return [(wire.VERSION_HEADER.encode(), b"%d" % wire.PROTOCOL_VERSION)]
+        return []
+
+    def _account(self, report: Report) -> None:
+        self._log.request(report)
+        self.metrics.count(report)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path of one model call: receive, rebuild, check, dispatch, relay.
+
+What a full capture of a rollout would record is known, whole and checked, between ``_obtain`` and ``_dispatch``.
+"""
+
+import asyncio
+import hashlib
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from history_delta_protocol import wire
+from history_delta_protocol.dialect import Dialect
+
+from . import errors, full_sends, headers
+from .admission import Admission, Busy, Ticket
+from .agent_response import AgentResponse
+from .call import Call, Framing
+from .deliveries import Deliveries, Reused
+from .dispatch import Dispatcher, Outgoing
+from .full_sends import FullSends
+from .headers import Header
+from .history import HistoryStore, RolloutHistories
+from .rebuild import Malformed, Rebuilt, Resync, TooLarge, rebuild_frame, receive_full_in_steps
+from .receive import framing_of, read_body, read_frame
+from .relay import relay
+from .report import DELTA, FULL, REFUSED_REPEAT, Report
+from .request import Incoming
+from .settings import Settings
+
+# Splitting a large body gives way to other calls this often.
+_SLICE_SECONDS = 0.005
+_CONTENT_TYPE = re.compile(r"[\x20-\x7e\x80-\xff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the agent asked for, as it will be dispatched."""
+
+    body: bytes | AsyncIterator[bytes]
+    framing: Framing
+    headers: list[Header]
+    identity: Hashable
+    rebuilt: Rebuilt | None = None
+
+
+class ModelCalls:
+    """Everything that model calls of this worker share."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        histories: HistoryStore,
+        admission: Admission,
+        deliveries: Deliveries,
+        dispatcher: Dispatcher,
+        new_call: Callable[..., Call],
+    ) -> None:
+        self._settings = settings
+        self._histories = histories
+        self._admission = admission
+        self._deliveries = deliveries
+        self._dispatcher = dispatcher
+        self._new_call = new_call
+        self._full_sends = FullSends()
+
+    async def handle(
+        self, request: web.BaseRequest, response: AgentResponse, incoming: Incoming, report: Report
+    ) -> None:
+        """Raises Refused for what never reaches a model."""
+        rollout = str(incoming.rollout)
+        with self._refusals(incoming, report), ExitStack() as held:
+            ticket = self._admission.enter(rollout)
+            held.callback(ticket.release)
+            histories = held.enter_context(self._histories.in_flight(rollout))
+            response.go_on()
+            obtained = await self._obtain(request, incoming, histories, ticket, report)
+            own = [(wire.VERSION_HEADER.encode(), b"%d" % wire.PROTOCOL_VERSION)]
+            if obtained.rebuilt is not None and obtained.rebuilt.held is not None:
+                held.enter_context(histories.pinned(obtained.rebuilt.held[1]))
+                own.append((wire.HELD_HEADER.encode(), str(obtained.rebuilt.held_header).encode()))
+            call = self._known(incoming, obtained, report)
+            if call is not None and not call.kept:
+                # It ran, or runs, and cannot be shown again: the agent learns that it has no answer.
+                report.outcome = REFUSED_REPEAT
+                await response.cut()
+                return
+            call = report.call = call or self._new_call(kept=incoming.delivery is not None)
+            with call.join() as reader:
+                if not report.repeated:
+                    self._dispatch(incoming, obtained, call, ticket)
+                report.status = await relay(reader, response, incoming.dialect, own)
+
+    async def _obtain(
+        self,
+        request: web.BaseRequest,
+        incoming: Incoming,
+        histories: RolloutHistories,
+        ticket: Ticket,
+        report: Report,
+    ) -> Request:
+        if incoming.is_frame:
+            return await self._from_frame(request, incoming, histories, ticket, report)
+        return await self._from_full(request, incoming, histories, ticket, report)
+
+    async def _from_frame(
+        self,
+        request: web.BaseRequest,
+        incoming: Incoming,
+        histories: RolloutHistories,
+        ticket: Ticket,
+        report: Report,
+    ) -> Request:
+        limits = self._settings
+        report.kind = DELTA
+        data, report.received_bytes = await read_frame(request, ticket, limits.max_body_bytes)
+        begun = time.perf_counter()
+        rebuilt = rebuild_frame(histories, _dialect(incoming), data, limits.max_body_bytes, limits.max_frame_line_bytes)
+        report.rebuild_seconds = time.perf_counter() - begun
+        ticket.resize(len(rebuilt.body))
+        sent = headers.replaced(headers.end_to_end(incoming.headers), b"Content-Encoding", None)
+        sent = headers.replaced(sent, b"Content-Type", _content_type(rebuilt))
+        return self._whole(incoming, rebuilt, sent, report)
+
+    async def _from_full(
+        self,
+        request: web.BaseRequest,
+        incoming: Incoming,
+        histories: RolloutHistories,
+        ticket: Ticket,
+        report: Report,
+    ) -> Request:
+        report.kind = FULL
+        sent = headers.end_to_end(incoming.headers)
+        body = await read_body(request, ticket, self._settings.max_held_body_bytes)
+        if body.rest is not None:
+            report.reason = full_sends.TOO_LARGE
+            return Request(report.counting(body.pieces()), framing_of(request), sent, None)
+        report.received_bytes = len(body.start)
+        begun = time.perf_counter()
+        rollout_is_new = not histories.message_count
+        if headers.values(incoming.headers, b"content-encoding"):
+            rebuilt = _not_split(body.start, full_sends.ENCODED)
+        else:
+            rebuilt = await _split(histories, _dialect(incoming), body.start)
+        report.rebuild_seconds = time.perf_counter() - begun
+        report.reason = rebuilt.reason or self._full_sends.reason(incoming, rollout_is_new=rollout_is_new)
+        return self._whole(incoming, rebuilt, sent, report)
+
+    def _whole(self, incoming: Incoming, rebuilt: Rebuilt, sent: list[Header], report: Report) -> Request:
+        report.body_bytes = len(rebuilt.body)
+        if self._settings.log_body_hash:
+            report.body_sha256 = hashlib.sha256(rebuilt.body).hexdigest()
+        identity = (incoming.method, incoming.target, rebuilt.identity)
+        return Request(rebuilt.body, Framing.LENGTH, sent, identity, rebuilt)
+
+    def _known(self, incoming: Incoming, obtained: Request, report: Report) -> Call | None:
+        """The call that this delivery has started already."""
+        if incoming.delivery is None:
+            return None
+        call = self._deliveries.find(str(incoming.rollout), incoming.delivery, obtained.identity)
+        report.repeated = call is not None
+        return call
+
+    def _dispatch(self, incoming: Incoming, obtained: Request, call: Call, ticket: Ticket) -> None:
+        if incoming.delivery is not None:
+            self._deliveries.add(str(incoming.rollout), incoming.delivery, obtained.identity, call)
+        call.on_end.append(ticket.share().release)
+        outgoing = Outgoing(
+            incoming.method,
+            incoming.upstream_target(keep_prefix=self._settings.keep_rollout_prefix),
+            obtained.headers,
+            obtained.body,
+            obtained.framing,
+            incoming.rollout,
+            incoming.dialect,
+        )
+        self._dispatcher.send(outgoing, call)
+
+    @contextmanager
+    def _refusals(self, incoming: Incoming, report: Report) -> Iterator[None]:
+        """What each check that fails looks like to the agent."""
+        dialect = incoming.dialect
+        try:
+            yield
+        except Malformed as error:
+            raise errors.refusal(dialect, 400, wire.MALFORMED_CODE, str(error)) from error
+        except TooLarge as error:
+            raise errors.too_large(dialect, str(error)) from error
+        except Busy as error:
+            raise errors.busy(dialect, str(error), error.retry_after) from error
+        except Reused as error:
+            raise errors.reused(dialect, str(error)) from error
+        except Resync as error:
+            report.resync = error.reason
+            self._full_sends.resynced(incoming)
+            raise errors.resync(dialect, error.reason) from error
+
+
+def _dialect(incoming: Incoming) -> Dialect:
+    assert incoming.dialect is not None
+    return incoming.dialect
+
+
+async def _split(histories: RolloutHistories, dialect: Dialect, body: bytes) -> Rebuilt:
+    steps = receive_full_in_steps(histories, dialect, body)
+    give_way_at = time.perf_counter() + _SLICE_SECONDS
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            rebuilt: Rebuilt = done.value
+            return rebuilt
+        if time.perf_counter() >= give_way_at:
+            await asyncio.sleep(0)
+            give_way_at = time.perf_counter() + _SLICE_SECONDS
+
+
+def _not_split(body: bytes, reason: str) -> Rebuilt:
+    return Rebuilt(body, None, None, ("body", hashlib.sha256(body).digest()), reason)
+
+
+def _content_type(rebuilt: Rebuilt) -> bytes | None:
+    """The agent's own, which the frame carried. Raises Malformed for one that no request may have."""
+    text = rebuilt.content_type
+    if text is None:
+        return None
+    if not _CONTENT_TYPE.fullmatch(text) or headers.names_frame([(b"Content-Type", text.encode("latin-1"))]):
+        raise Malformed("content_type", "not the value of a request's Content-Type")
+    return text.encode("latin-1")

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a request's body from the agent's connection: a frame whole and unpacked, a full body whole or as a stream.
+
+Bounded while it reads; what the bytes mean is rebuild.py's business.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from aiohttp import web
+from history_delta_protocol import encoding, wire
+from history_delta_protocol.frame import Malformed, TooLarge
+
+from . import headers
+from .admission import Ticket
+from .call import Framing
+
+# A gzip member may be a thousand times as large unpacked: beyond this it is unpacked beside the event loop.
+_UNPACK_ASIDE = 16 * wire.KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body, ``whole`` or else the ``start`` of one whose rest is still to come."""
+
+    start: bytes
+    rest: AsyncIterator[bytes] | None = None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        if self.start:
+            yield self.start
+        if self.rest is not None:
+            async for piece in self.rest:
+                yield piece
+
+
+def framing_of(request: web.BaseRequest) -> Framing:
+    """How the agent said where its body ends."""
+    if headers.values(request.raw_headers, b"transfer-encoding"):
+        return Framing.CHUNKED
+    return Framing.LENGTH if headers.values(request.raw_headers, b"content-length") else Framing.NO_BODY
+
+
+async def pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    while piece := await request.content.readany():
+        yield piece
+
+
+async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int) -> Body:
+    """A full body, whole up to ``limit`` bytes, as a stream beyond. Raises Busy."""
+    length = request.content_length
+    if length is not None and length > limit:
+        return Body(b"", pieces(request))
+    rest = pieces(request)
+    start = await _read(rest, ticket, limit)
+    if len(start) <= limit:
+        return Body(start)
+    # From here on it is in flight upstream, not in memory.
+    ticket.resize(0)
+    return Body(start, rest)
+
+
+async def read_frame(request: web.BaseRequest, ticket: Ticket, limit: int) -> tuple[bytes, int]:
+    """A frame, unpacked, and its size on the wire. Raises Malformed, TooLarge and Busy."""
+    codings = headers.tokens(request.raw_headers, b"content-encoding") - {b"identity"}
+    if codings - {b"gzip"}:
+        raise Malformed("Content-Encoding", "expected gzip or none")
+    packed = await _read(pieces(request), ticket, limit)
+    if len(packed) > limit:
+        raise TooLarge("the frame", limit, "max_body_bytes")
+    if not codings:
+        return packed, len(packed)
+    if len(packed) <= _UNPACK_ASIDE:
+        return encoding.gunzip(packed, limit), len(packed)
+    return await asyncio.to_thread(encoding.gunzip, packed, limit), len(packed)
+
+
+async def _read(source: AsyncIterator[bytes], ticket: Ticket, limit: int) -> bytes:
+    """All of it, or a little more than ``limit``."""
+    read: list[bytes] = []
+    size = 0
+    async for piece in source:
+        read.append(piece)
+        size += len(piece)
+        ticket.resize(size)
+        if size > limit:
+            break
+    return read[0] if len(read) == 1 else b"".join(read)
