@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Header lists as (name, value) pairs in the order in which they came, and which of them may travel on.
+
+Nothing here merges, sorts or re-cases a header: what is passed on is passed on as it was written.
+"""
+
+from typing import List, Tuple
+
+from history_delta_protocol import wire
+
+Headers = List[Tuple[str, str]]
+
+# RFC 9110, section 7.6.1, with the proxy's own credentials, which are not the upstream's business.
+_HOP_BY_HOP = frozenset(
+    [
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    ]
+)
+# What says where a message ends or whom it is for: set anew on each hop, and never taken from a trailer.
+FRAMING = ("content-length", "host", "trailer")
+# Naming one of these in Connection does not take it away: they say where a message ends or whom it is for.
+_NOT_BY_CONNECTION = frozenset(["content-length", "content-type", "content-encoding", "host", "authorization"])
+
+
+def values(headers: Headers, name: str) -> List[str]:
+    """The values of every header of that (lower-case) name, in order."""
+    return [value for key, value in headers if key.lower() == name]
+
+
+def tokens(headers: Headers, name: str) -> List[str]:
+    """The lower-case members of a comma-separated header, over all its lines."""
+    members = ",".join(values(headers, name)).split(",")
+    return [member.strip().lower() for member in members if member.strip()]
+
+
+def end_to_end(headers: Headers, without: Tuple[str, ...] = ()) -> Headers:
+    """What may travel on: no hop-by-hop header, none that Connection names, none of ours, none of ``without``."""
+    dropped = _HOP_BY_HOP.union(without, (t for t in tokens(headers, "connection") if t not in _NOT_BY_CONNECTION))
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in dropped and not name.lower().startswith(wire.HEADER_PREFIX)
+    ]
