@@ -2,7 +2,7 @@
 """Piece lists: a new item told as copies out of an old one and literal bytes between them. SPEC.md section 6.4."""
 
 import re
-from typing import List, Optional, Tuple, Union
+from typing import Dict, List, Match, Optional, Tuple, Union
 
 from .wire import MAX_PIECES
 
@@ -12,10 +12,11 @@ Piece = Union[Tuple[int, int], bytes]
 # What a copy costs in the frame's line is about this much; a shorter one does not pay.
 _MIN_COPY = 16
 _CHUNK = 65536
-# Searching costs old x new: beyond this the shared ends have to do.
+# Searching looks at every fragment: beyond this the shared ends have to do.
 _MAX_SEARCHED = 16384
-# JSON members and elements are what agents re-order; a fragment ends behind a comma.
-_FRAGMENTS = re.compile(rb"[^,]*,|[^,]+")
+# JSON members and elements are what agents re-order: a fragment is what stands between their marks, and the marks
+# behind it, which differ for the last of an object.
+_FRAGMENTS = re.compile(rb"([^,{}\[\]]*)(?:[,{}\[\]]+|\Z)")
 
 
 def common_prefix(old: bytes, old_start: int, old_end: int, new: bytes, new_start: int, new_end: int) -> int:
@@ -74,28 +75,44 @@ def diff(old: bytes, new: bytes) -> Optional[List[Piece]]:
 
 
 def _fragments(old: bytes, offset: int, new: bytes) -> List[Piece]:
-    """Finds re-ordered fragments of ``new`` in ``old``, which begins at ``offset`` of its item."""
+    """Finds re-ordered fragments of ``new`` in ``old``, which begins at ``offset`` of its item, in linear time."""
     if not new or max(len(old), len(new)) > _MAX_SEARCHED:
         return [new] if new else []
+    places: Dict[bytes, int] = {}
+    for fragment in _FRAGMENTS.finditer(old):
+        places.setdefault(fragment.group(1), fragment.start())
     pieces: List[Piece] = []
-    for match in _FRAGMENTS.finditer(new):
-        fragment = match.group()
-        last = pieces[-1] if pieces else None
-        if isinstance(last, tuple):
-            follows = last[0] + last[1] - offset
-            if old.startswith(fragment, follows):
-                pieces[-1] = (last[0], last[1] + len(fragment))
-                continue
-        found = old.find(fragment) if len(fragment) >= _MIN_COPY else -1
-        if found >= 0:
-            pieces.append((offset + found, len(fragment)))
-        elif isinstance(last, bytes):
-            pieces[-1] = last + fragment
+    copied = 0  # how far the pieces go in ``new``
+    follows = -1  # where the last copy ended in ``old``, as long as nothing else has come since
+    for fragment in _FRAGMENTS.finditer(new):
+        start = fragment.start()
+        length = _agreeing(old, follows, fragment) if follows >= 0 and copied == start else 0
+        if length:
+            begin, before = pieces[-1]
+            pieces[-1] = (begin, before + length)
         else:
-            pieces.append(fragment)
+            found = places.get(fragment.group(1), -1)
+            if found < 0 or len(fragment.group(1)) < _MIN_COPY:
+                continue
+            if copied < start:
+                pieces.append(new[copied:start])
+            length = _agreeing(old, found, fragment)
+            follows = found
+            pieces.append((offset + found, length))
+        copied = start + length
+        follows += length
         if len(pieces) > MAX_PIECES - 2:
             return [new]
-    return pieces
+    if copied < len(new):
+        pieces.append(new[copied:])
+    return pieces if len(pieces) <= MAX_PIECES - 2 else [new]
+
+
+def _agreeing(old: bytes, place: int, fragment: "Match[bytes]") -> int:
+    """How much of a fragment stands at a place of ``old``: all, all but the marks behind it, or nothing."""
+    if old.startswith(fragment.group(), place):
+        return len(fragment.group())
+    return len(fragment.group(1)) if old.startswith(fragment.group(1), place) else 0
 
 
 def size_of(pieces: List[Piece]) -> int:

@@ -21,11 +21,15 @@ TOO_MANY_MESSAGES = "too-many-messages"
 _MESSAGE_LEVEL = 2
 _MAX_LEVEL = _MESSAGE_LEVEL + MAX_JSON_DEPTH
 
+# The history mostly begins in here, and then the rest need not be looked at.
+_HEAD_WINDOW = 65536
+
 # Numbers are measured, not converted: a 10,000-digit integer is refused by int() on newer Pythons, and slow on all.
 # A latin-1 view of the body keeps one character a byte; strict=False lets control characters stand in strings.
 _scan_value = json.JSONDecoder(strict=False, parse_int=len, parse_float=len, parse_constant=len).scan_once  # type: ignore[attr-defined]
 # Exactly JSON's four: str.isspace() would take NBSP and 0x1c for blanks as well.
 _blanks = re.compile(r"[ \t\n\r]*").match
+_blank_bytes = re.compile(rb"[ \t\n\r]*").match
 
 _BRACKETS = b"[]{}"
 _ALL_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
@@ -65,6 +69,16 @@ def split(body: bytes, history_key: str) -> Split:
 
 def find_history(body: bytes, history_key: str) -> int:
     """The offset after the ``[`` of the history: the first top-level member of that name. Raises NotUnderstood."""
+    if len(body) > _HEAD_WINDOW:
+        try:
+            return _find_history(body[:_HEAD_WINDOW], history_key)
+        except NotUnderstood:
+            # Cut short as it is, it says nothing of the whole.
+            pass
+    return _find_history(body, history_key)
+
+
+def _find_history(body: bytes, history_key: str) -> int:
     text, cut = _scannable(body, 0, 0)
     try:
         position = _blanks(text, 0).end()  # type: ignore[union-attr]
@@ -126,8 +140,7 @@ def iter_messages(body: bytes, position: int, already: int = 0) -> Iterator[Tupl
 
 def ends_here(body: bytes, position: int) -> bool:
     """Whether a value that ends at ``position`` in another body ends there in this one too (``[1`` begins ``[12``)."""
-    while position < len(body) and body[position] in b" \t\n\r":
-        position += 1
+    position = _blank_bytes(body, position).end()  # type: ignore[union-attr]
     return body[position : position + 1] in (b",", b"]")
 
 
