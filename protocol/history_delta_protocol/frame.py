@@ -78,6 +78,11 @@ class Frame(NamedTuple):
     result: Result
 
 
+def is_content_type(value: str) -> bool:
+    """Whether a frame can carry this header value: one that ends its header line, or names a frame, it cannot."""
+    return bool(_FIELD_VALUE.match(value)) and FRAME_MEDIA_TYPE not in value.lower()
+
+
 def encode(frame: Frame) -> bytes:
     """The frame's bytes, uncompressed."""
     literals: List[bytes] = []
@@ -254,12 +259,8 @@ def _array(value: Any, field: str, least: int = 0, most: int = MAX_MESSAGES) -> 
 
 
 def _content_type(value: Any) -> Optional[str]:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not _FIELD_VALUE.match(value):
-        raise Malformed("content_type", "expected a header value or null")
-    if FRAME_MEDIA_TYPE in value.lower():
-        raise Malformed("content_type", "a frame stands for no frame")
+    if value is not None and not (isinstance(value, str) and is_content_type(value)):
+        raise Malformed("content_type", "expected a header value, of no frame, or null")
     return value
 
 

@@ -14,8 +14,11 @@ from history_delta_protocol import pieces, scan
 # Where a chain value means something: one dialect of one rollout behind one base path.
 Scope = Tuple[str, str, str]
 
-# Offsets and digest of a message beside its bytes.
-_MESSAGE_OVERHEAD = 150
+# Offsets and digest of a message beside its bytes; a conversation's own objects. Measured with tracemalloc.
+_MESSAGE_OVERHEAD = 170
+_CONVERSATION_OVERHEAD = 600
+# An agent that marks its newest messages for the model's cache rewrites the last one or two of before.
+_MOST_REWRITTEN = 2
 
 
 class Health(object):
@@ -68,7 +71,6 @@ class Conversation(object):
         starts: Sequence[int],
         ends: Sequence[int],
         chain: Sequence[bytes],
-        health: Health,
     ) -> None:
         self.scope = scope
         self.body = body
@@ -76,7 +78,7 @@ class Conversation(object):
         self.starts = starts
         self.ends = ends
         self.chain = chain
-        self.health = health
+        self.health = Health()
 
     @property
     def count(self) -> int:
@@ -96,7 +98,7 @@ class Conversation(object):
 
     @property
     def size(self) -> int:
-        return len(self.body) + _MESSAGE_OVERHEAD * len(self.ends)
+        return len(self.body) + _MESSAGE_OVERHEAD * len(self.ends) + _CONVERSATION_OVERHEAD
 
     def piece(self, index: int) -> bytes:
         """Message ``index`` (from 0) with its separator."""
@@ -104,6 +106,14 @@ class Conversation(object):
 
     def message(self, index: int) -> bytes:
         return self.body[self.starts[index] : self.ends[index]]
+
+    def may_share_more(self, body: bytes, head_end: int, size: int) -> bool:
+        """Whether ``body``'s history may have more than ``size`` bytes of messages in common with this one: a look at
+        one message, where shared_with compares all that is shared."""
+        index = bisect_right(self.ends, self.head_end + size)
+        return index < self.count and body.startswith(
+            self.body[self.head_end + size : self.ends[index]], head_end + size
+        )
 
     def shared_with(self, body: bytes, head_end: int) -> int:
         """How many leading messages of this history ``body``'s history, which begins at ``head_end``, has too."""
@@ -113,6 +123,20 @@ class Conversation(object):
         while count and not scan.ends_here(body, self.ends[count - 1] - self.head_end + head_end):
             count -= 1
         return count
+
+    def lives_on_in(self, new: "Conversation", shared: int) -> bool:
+        """Whether ``new`` is this conversation gone on, so that it need not be kept: all its messages stand there, the
+        last ones perhaps rewritten in part. A fork, a truncation or a compaction is another conversation."""
+        return self.count - _MOST_REWRITTEN <= shared <= self.count <= new.count and all(
+            _alike(self.message(index), new.message(index)) for index in range(shared, self.count)
+        )
+
+
+def _alike(old: bytes, new: bytes) -> bool:
+    """Whether most of ``new`` is ``old``'s: its two ends."""
+    prefix = pieces.common_prefix(old, 0, len(old), new, 0, len(new))
+    suffix = pieces.common_suffix(old, new, min(len(old), len(new)) - prefix)
+    return 2 * (prefix + suffix) >= max(len(old), len(new))
 
 
 class Match(NamedTuple):
@@ -139,8 +163,9 @@ class Conversations(object):
         return [conversation for conversation in reversed(self._held.values()) if conversation.scope == scope]
 
     def hold(self, conversation: Conversation) -> None:
-        self._held[id(conversation)] = conversation
-        self.bytes += conversation.size
+        if id(conversation) not in self._held:
+            self._held[id(conversation)] = conversation
+            self.bytes += conversation.size
         while self.bytes > self._max_bytes or len(self._held) > self._max_count:
             self.bytes -= self._held.popitem(last=False)[1].size
 
@@ -162,14 +187,12 @@ def best_match(body: bytes, head_end: int, candidates: Sequence[Conversation]) -
     best = None  # type: Optional[Match]
     best_bytes = 0
     for conversation in candidates:
-        shared = conversation.shared_with(body, head_end)
-        if not shared:
+        if not conversation.may_share_more(body, head_end, best_bytes):
             continue
-        size = conversation.ends[shared - 1] - conversation.head_end
+        shared = conversation.shared_with(body, head_end)
+        size = conversation.ends[shared - 1] - conversation.head_end if shared else 0
         if size > best_bytes:
             best, best_bytes = Match(conversation, shared), size
-        if shared == conversation.count and size > len(body) // 2:
-            break
     return best
 
 

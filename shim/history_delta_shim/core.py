@@ -21,7 +21,7 @@ from history_delta_protocol.dialect import (
     split_rollout_path,
 )
 
-from .conversations import Conversation, Conversations, Health, HeldItems, Scope
+from .conversations import Conversations, Health, HeldItems, Scope
 from .delta import TakenApart, build_frame, take_apart
 from .peer import Peer
 
@@ -120,6 +120,8 @@ class Core(object):
             return "content-encoding"
         if len(content_types) > 1:
             return "content-type-repeated"
+        if content_types and not frame.is_content_type(content_types[0]):
+            return "content-type-not-restorable"
         if len(exchange.agent_body) > self.limits.body_bytes:
             return "too-large"
         if not self.peer.speaking:
@@ -129,10 +131,11 @@ class Core(object):
         except scan.NotUnderstood as error:
             return error.reason
         exchange.taken = taken
-        exchange.health = taken.conversation.health if taken.match else self._health_of(scope)
-        if exchange.health.suspended():
-            return "suspended"
         with self._lock:
+            # Frames that continue no conversation share a health, or a new one each time would never be suspended.
+            exchange.health = taken.conversation.health if taken.continues else self._health_of(scope)
+            if exchange.health.suspended():
+                return "suspended"
             capabilities = self.peer.capabilities
             heads, tails = self._heads.of(scope), self._tails.of(scope)
         built = build_frame(taken, content_types[0] if content_types else None, heads, tails)
@@ -163,19 +166,29 @@ class Core(object):
         return take_apart(scope, dialect, body, candidates)
 
     def _health_of(self, scope: Scope) -> Health:
-        """How frames without a base have fared; a conversation has a health of its own."""
-        with self._lock:
-            health = self._health.setdefault(scope, Health())
-            self._health.move_to_end(scope)
-            while len(self._health) > _MOST_SCOPES:
-                self._health.popitem(last=False)
+        health = self._health.setdefault(scope, Health())
+        self._health.move_to_end(scope)
+        while len(self._health) > _MOST_SCOPES:
+            self._health.popitem(last=False)
         return health
+
+    def accepted(self, health: Health) -> None:
+        """A frame was taken."""
+        with self._lock:
+            health.accepted()
+
+    def refused(self, health: Health) -> None:
+        """A frame was answered by a resync, or not understood."""
+        with self._lock:
+            suspended = health.resynced()
+        if suspended:
+            self.log("three frames refused in a row: the next %d calls of the conversation go in full" % suspended)
 
     def hold(self, taken: TakenApart) -> None:
         """The server acknowledged this body: it is a base from now on."""
         new = taken.conversation
         with self._lock:
-            if taken.match and _succeeds(new, taken.match.conversation, taken.match.shared):
+            if taken.match and taken.continues:
                 self._conversations.drop(taken.match.conversation)
             self._conversations.hold(new)
             self._heads.hold(new.scope, taken.head_hash, new.head)
@@ -269,10 +282,6 @@ class Exchange(object):
             self._core.forget(self.taken)
         if reason == wire.RESYNC_DISABLED:
             self._core.capabilities_failed()
-        elif self.health is not None:
-            suspended = self.health.resynced()
-            if suspended:
-                self._core.log("three resyncs in a row: the next %d calls of a conversation go in full" % suspended)
         return self._resend("resync:" + reason)
 
     def _answered_by_other(self, status: int) -> str:
@@ -288,6 +297,8 @@ class Exchange(object):
         return RELAY
 
     def _resend(self, reason: str) -> str:
+        if self.health is not None:
+            self._core.refused(self.health)
         self.reason = reason
         self._send_full()
         return RESEND
@@ -303,7 +314,7 @@ class Exchange(object):
             self._core.log("the server holds %s, not %d messages as sent: not used as a base" % (held[:64], new.count))
             return
         if self._sent_frame and self.health is not None:
-            self.health.accepted()
+            self._core.accepted(self.health)
         self._core.hold(taken)
 
     def _take_apart_late(self) -> None:
@@ -338,8 +349,3 @@ def _with_content_type(headers: Headers, media_type: str) -> Headers:
     if header_value(headers, "Content-Type") is None:
         replaced.append(("Content-Type", media_type))
     return replaced
-
-
-def _succeeds(new: Conversation, old: Conversation, shared: int) -> bool:
-    """Whether ``new`` is what ``old`` has become, so that the old one need not be kept."""
-    return bool(shared) and 2 * (old.ends[shared - 1] - old.head_end) >= old.tail_start - old.head_end

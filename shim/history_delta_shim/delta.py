@@ -12,7 +12,7 @@ from history_delta_protocol import chain, pieces, scan
 from history_delta_protocol.dialect import Dialect
 from history_delta_protocol.frame import HELD, Edit, Frame, Inserted, Item, Pieces, Result
 
-from .conversations import Conversation, Health, Match, Scope, best_match, find_head_end
+from .conversations import Conversation, Match, Scope, best_match, find_head_end
 
 # About what naming a source and one copy costs in the line.
 _PIECES_COST = 60
@@ -22,10 +22,12 @@ _MOST_SOURCES = 4
 
 
 class TakenApart(NamedTuple):
-    """A body as a conversation to be, and the held one that it shares most with."""
+    """A body as a conversation to be, and the held one that it shares most with; ``continues``: it is that one, gone
+    on."""
 
     conversation: Conversation
     match: Optional[Match]
+    continues: bool
     head_hash: bytes
     tail_hash: bytes
 
@@ -44,9 +46,23 @@ def take_apart(scope: Scope, dialect: Dialect, body: bytes, candidates: Sequence
         new_starts.append(start)
         new_ends.append(end)
     values = values + chain.extend_over(values[-1], body, position, new_starts, new_ends)
-    health = match.conversation.health if match else Health()
-    conversation = Conversation(scope, body, head_end, starts + new_starts, ends + new_ends, values, health)
-    return TakenApart(conversation, match, chain.item_hash(conversation.head), chain.item_hash(conversation.tail))
+    conversation = Conversation(scope, body, head_end, starts + new_starts, ends + new_ends, values)
+    continues = match is not None and match.conversation.lives_on_in(conversation, match.shared)
+    if match is not None and continues:
+        conversation.health = match.conversation.health
+    elif match is None:
+        match = _match_behind(conversation, candidates)
+    head_hash, tail_hash = chain.item_hash(conversation.head), chain.item_hash(conversation.tail)
+    return TakenApart(conversation, match, continues, head_hash, tail_hash)
+
+
+def _match_behind(new: Conversation, candidates: Sequence[Conversation]) -> Optional[Match]:
+    """Where the very first message has changed: the most recent candidate whose last one stands in ``new``."""
+    pieces_of_new = {new.piece(index) for index in range(1, new.count)} if candidates else set()
+    for candidate in candidates:
+        if candidate.count > 1 and candidate.piece(candidate.count - 1) in pieces_of_new:
+            return Match(candidate, 0)
+    return None
 
 
 def _shared(match: Match, head_end: int) -> Tuple[List[int], List[int], List[bytes]]:
