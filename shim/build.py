@@ -23,7 +23,7 @@ MAX_BYTES = 100 * 1000
 
 def sources():
     """(name in the archive, path) of every file, in the order in which they are stored."""
-    found = [("__main__.py", os.path.join(HERE, "zipapp_main.py"))]
+    found = [("__main__.py", os.path.join(HERE, "history_delta_shim", "__main__.py"))]
     for package in PACKAGES:
         for folder, folders, names in os.walk(package):
             folders[:] = sorted(name for name in folders if name != "__pycache__")

@@ -115,16 +115,14 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SUFFIX = re.compile(r"(?<=.)(@[^/]*|\.(exe|js|mjs|cjs|ts|py|cmd|main|__main__))\Z")
 
 
-def by_name(name):
-    # type: (str) -> Optional[Agent]
+def by_name(name: str) -> Optional[Agent]:
     for agent in AGENTS:
         if agent.name == name:
             return agent
     return None
 
 
-def detect(command):
-    # type: (List[str]) -> Optional[Agent]
+def detect(command: List[str]) -> Optional[Agent]:
     """Which agent a command starts, also through npx, node, env, python -m and the like; None: not one that we know."""
     for position, word in enumerate(command):
         if position and (word.startswith("-") or _ASSIGNMENT.match(word)):
@@ -137,8 +135,7 @@ def detect(command):
     return None
 
 
-def _named(word):
-    # type: (str) -> Optional[Agent]
+def _named(word: str) -> Optional[Agent]:
     """The agent whose command or package ``word`` is, or in whose package the file ``word`` lies."""
     names = {_plain(os.path.basename(word))}
     _, in_modules, inside = word.rpartition("node_modules/")
@@ -151,6 +148,5 @@ def _named(word):
     return None
 
 
-def _plain(name):
-    # type: (str) -> str
+def _plain(name: str) -> str:
     return _SUFFIX.sub("", name)

@@ -20,23 +20,28 @@ _TRUE = ("1", "true")
 class Pointing(object):
     """The command and environment to run instead, the places that named the upstream, and those that were missed."""
 
-    def __init__(self, command, environ, substitution, private, rewritten=frozenset()):
-        # type: (List[str], Dict[str, str], Substitution, PrivateDirectory, FrozenSet[str]) -> None
+    def __init__(
+        self,
+        command: List[str],
+        environ: Dict[str, str],
+        substitution: Substitution,
+        private: PrivateDirectory,
+        rewritten: FrozenSet[str] = frozenset(),
+    ) -> None:
         self.command = [apply_to_text(substitution, word) for word in command]
         self.environ = dict(environ)
-        self.found = []  # type: List[str]
-        self.missed = []  # type: List[str]
+        self.found: List[str] = []
+        self.missed: List[str] = []
         self._substitution = substitution
         self._private = private
-        self._rewritten = rewritten  # real paths that are rewritten in place, and so need no copy
+        self._rewritten = frozenset(map(os.path.realpath, rewritten))
         if self.command != command:
             self.found.append("the arguments")
         changed = apply_to_environment(substitution, environ)
         self.environ.update(changed)
         self.found.extend(sorted(changed))
 
-    def add_agent(self, agent):
-        # type: (Agent) -> None
+    def add_agent(self, agent: Agent) -> None:
         for home in agent.homes:
             self._add_home(home)
         if agent.layers is not None:
@@ -44,8 +49,7 @@ class Pointing(object):
             if self.environ.get(agent.layers.project_off, "").lower() not in _TRUE:
                 self._add_project_layer(agent.layers, agent.homes)
 
-    def bypass_proxy(self):
-        # type: () -> None
+    def bypass_proxy(self) -> None:
         """The agent reaches the shim directly, also where it reaches everything else through a proxy."""
         if not any(self.environ.get(name) for name in _PROXIES):
             return
@@ -53,8 +57,7 @@ class Pointing(object):
             hosts = self.environ.get(name, "")
             self.environ[name] = hosts + ",127.0.0.1" if hosts else "127.0.0.1"
 
-    def _add_home(self, home):
-        # type: (Home) -> None
+    def _add_home(self, home: Home) -> None:
         original = os.path.expanduser(self.environ.get(home.variable) or home.default)
         copies = {}
         for name in names_in(original) if original else ():
@@ -66,8 +69,7 @@ class Pointing(object):
             self.environ[home.variable] = self._private.home(original, home, copies)
             self.found.extend(os.path.join(original, name) for name in sorted(copies))
 
-    def _add_file_layer(self, layers):
-        # type: (Layers) -> None
+    def _add_file_layer(self, layers: Layers) -> None:
         """The file variable holds its own file, or else stands for the last of the global files."""
         own = self.environ.get(layers.file_variable)
         files = [os.path.join(_config_directory(self.environ), name) for name in layers.global_files]
@@ -80,8 +82,7 @@ class Pointing(object):
             self.environ[layers.file_variable] = self._private.beside_links(path, content)
             self.found.append(path)
 
-    def _add_project_layer(self, layers, homes):
-        # type: (Layers, object) -> None
+    def _add_project_layer(self, layers: Layers, homes: Tuple[Home, ...]) -> None:
         """The text variable can stand for a project's file where there is just one, and nothing is merged after it."""
         files = [path for path in self._project_files(layers) if os.path.isfile(path)]
         taken = self.environ.get(layers.text_variable) or any(self.environ.get(home.variable) for home in homes)
@@ -95,15 +96,13 @@ class Pointing(object):
             self.environ[layers.text_variable] = content.decode("utf-8", "surrogateescape")
             self.found.append(path)
 
-    def _project_files(self, layers):
-        # type: (Layers) -> List[str]
-        files = []
+    def _project_files(self, layers: Layers) -> List[str]:
+        files: List[str] = []
         for directory in _up_to_worktree(_working_directory(self.command, layers.directory_option)):
             files.extend(os.path.join(directory, name) for name in layers.project_files)
         return files
 
-    def _pointed(self, path):
-        # type: (str) -> Optional[bytes]
+    def _pointed(self, path: str) -> Optional[bytes]:
         """What a file would hold if it were pointed at the shim; None where it does not name the upstream."""
         content = read(path)
         if content is None or not self._substitution.found_in(content) or os.path.realpath(path) in self._rewritten:
@@ -111,13 +110,11 @@ class Pointing(object):
         return self._substitution.apply(content)
 
 
-def _config_directory(environ):
-    # type: (Dict[str, str]) -> str
+def _config_directory(environ: Dict[str, str]) -> str:
     return environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
 
 
-def _working_directory(command, option):
-    # type: (List[str], str) -> str
+def _working_directory(command: List[str], option: str) -> str:
     for position, word in enumerate(command):
         if word == option and position + 1 < len(command):
             return os.path.abspath(command[position + 1])
@@ -126,8 +123,7 @@ def _working_directory(command, option):
     return os.getcwd()
 
 
-def _up_to_worktree(directory):
-    # type: (str) -> List[str]
+def _up_to_worktree(directory: str) -> List[str]:
     """The directory and those above it, up to the root of its git worktree or of the file system."""
     directories = [directory]
     while not os.path.lexists(os.path.join(directories[-1], ".git")):

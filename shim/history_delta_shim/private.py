@@ -26,17 +26,15 @@ class PrivateDirectory(object):
     set up its helpers; that is the last resort.
     """
 
-    def __init__(self, environ):
-        # type: (Mapping[str, str]) -> None
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self._lock = -1
-        self._homes = []  # type: List[PrivateHome]
+        self._homes: List[PrivateHome] = []
         try:
             self.path = self._take_slot(_cache_directory(environ))
         except OSError:
             self.path = tempfile.mkdtemp(prefix="history-delta-")
 
-    def _take_slot(self, parent):
-        # type: (str) -> str
+    def _take_slot(self, parent: str) -> str:
         os.makedirs(parent, mode=0o700, exist_ok=True)
         for number in range(_SLOTS):
             path = os.path.join(parent, "run-%d" % number)
@@ -48,16 +46,14 @@ class PrivateDirectory(object):
                 return path
         raise OSError(errno.EBUSY, "all private directories are in use", parent)
 
-    def home(self, original, home, copies):
-        # type: (str, Home, Dict[str, bytes]) -> str
+    def home(self, original: str, home: Home, copies: Dict[str, bytes]) -> str:
         """A private copy of an agent's home, with other content in the files named in ``copies``."""
         mirrored = PrivateHome(os.path.join(self.path, home.variable.lower()), os.path.abspath(original), copies)
         self._homes.append(mirrored)
         mirrored.create(home)
         return mirrored.path
 
-    def beside_links(self, original, content):
-        # type: (str, bytes) -> str
+    def beside_links(self, original: str, content: bytes) -> str:
         """A private file with other content, among links to what stands beside the original."""
         directory = os.path.join(self.path, "file-%d" % len(self._homes))
         folder, name = os.path.split(os.path.abspath(original))
@@ -66,8 +62,7 @@ class PrivateDirectory(object):
         mirrored.create(None)
         return os.path.join(directory, name)
 
-    def close(self):
-        # type: () -> List[str]
+    def close(self) -> List[str]:
         """Settle every home and remove the directory; what could not be carried over, one line each."""
         lines = []
         for home in self._homes:
@@ -83,16 +78,14 @@ class PrivateDirectory(object):
 class PrivateHome(object):
     """One mirrored directory: ``copies`` by name, everything else of ``original`` linked."""
 
-    def __init__(self, path, original, copies):
-        # type: (str, str, Dict[str, bytes]) -> None
+    def __init__(self, path: str, original: str, copies: Dict[str, bytes]) -> None:
         self.path = path
         self._original = original
         self._copies = copies
-        self._linked = []  # type: List[str]
-        self._made = []  # type: List[str]
+        self._linked: List[str] = []
+        self._made: List[str] = []
 
-    def create(self, home):
-        # type: (Optional[Home]) -> None
+    def create(self, home: Optional[Home]) -> None:
         os.mkdir(self.path, 0o700)
         names = set(names_in(self._original))
         if home is not None:
@@ -106,16 +99,14 @@ class PrivateHome(object):
         for name, content in self._copies.items():
             _write_copy(os.path.join(self.path, name), content, os.path.join(self._original, name))
 
-    def _make(self, name):
-        # type: (str) -> None
+    def _make(self, name: str) -> None:
         try:
             os.mkdir(os.path.join(self._original, name), 0o700)
         except OSError:
             return  # read-only: the agent could not have made it either
         self._made.append(name)
 
-    def settle(self):
-        # type: () -> List[str]
+    def settle(self) -> List[str]:
         lines = []
         for name in sorted(names_in(self.path)):
             path, original = os.path.join(self.path, name), os.path.join(self._original, name)
@@ -131,8 +122,7 @@ class PrivateHome(object):
         return lines
 
 
-def lock_file(path):
-    # type: (str) -> Optional[int]
+def lock_file(path: str) -> Optional[int]:
     """Create and lock a file; None where another process holds it. Unlinked while locked, it is free again."""
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -146,8 +136,7 @@ def lock_file(path):
         os.close(lock)  # its holder unlinked it between our open and our lock
 
 
-def read(path):
-    # type: (str) -> Optional[bytes]
+def read(path: str) -> Optional[bytes]:
     """The content of a regular file of a configuration's size; None where there is none."""
     try:
         if not os.path.isfile(path) or os.path.getsize(path) > _MAX_CONFIG_BYTES:
@@ -158,32 +147,28 @@ def read(path):
         return None
 
 
-def _cache_directory(environ):
-    # type: (Mapping[str, str]) -> str
+def _cache_directory(environ: Mapping[str, str]) -> str:
     cache = environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):
         cache = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "history-delta")
 
 
-def names_in(directory):
-    # type: (str) -> List[str]
+def names_in(directory: str) -> List[str]:
     try:
         return os.listdir(directory)
     except OSError:
         return []
 
 
-def _write_copy(path, content, original):
-    # type: (str, bytes, str) -> None
+def _write_copy(path: str, content: bytes, original: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "wb") as file:
         file.write(content)
     os.chmod(path, os.stat(original).st_mode & 0o777)
 
 
-def _carry(path, original, replace):
-    # type: (str, str, bool) -> List[str]
+def _carry(path: str, original: str, replace: bool) -> List[str]:
     """Move what the agent made to where it would have made it; ``replace`` where it replaced what was there."""
     if os.path.isdir(path) and not os.path.islink(path) and os.path.isdir(original):
         lines = []
@@ -199,8 +184,7 @@ def _carry(path, original, replace):
     return []
 
 
-def _move(path, original):
-    # type: (str, str) -> None
+def _move(path: str, original: str) -> None:
     try:
         os.rename(path, original)
     except OSError as error:
@@ -211,8 +195,7 @@ def _move(path, original):
         os.rename(beside, original)
 
 
-def _remove_if_empty(directory):
-    # type: (str) -> None
+def _remove_if_empty(directory: str) -> None:
     try:
         os.rmdir(directory)
     except OSError:

@@ -8,7 +8,7 @@ with the same FILE restores it first. The file is written, not replaced, so that
 
 import fcntl
 import os
-from typing import List, Optional
+from typing import Optional
 
 from .substitute import Substitution
 
@@ -23,8 +23,7 @@ class RewriteError(Exception):
 class Rewrite(object):
     """One file pointed at the shim, from construction until ``restore``."""
 
-    def __init__(self, path, substitution):
-        # type: (str, Substitution) -> None
+    def __init__(self, path: str, substitution: Substitution) -> None:
         self.path = os.path.realpath(path)
         self._substitution = substitution
         try:
@@ -36,8 +35,7 @@ class Rewrite(object):
         except OSError as error:
             raise RewriteError("%s cannot be rewritten: %s" % (path, error.strerror or error))
 
-    def restore(self):
-        # type: () -> None
+    def restore(self) -> None:
         """Give the file its bytes back; where the agent edited it, only the origin in it."""
         try:
             content = _read(self.path)
@@ -49,8 +47,7 @@ class Rewrite(object):
         os.close(self._lock)
 
 
-def recover(path, substitution):
-    # type: (str, Substitution) -> Optional[str]
+def recover(path: str, substitution: Substitution) -> Optional[str]:
     """Restore what a killed run left; what to tell the user, if anything. Raises RewriteError: another run has it."""
     path = os.path.realpath(path)
     kept = path + _SUFFIX
@@ -69,8 +66,7 @@ def recover(path, substitution):
     return line
 
 
-def _recover(path, original, substitution):
-    # type: (str, bytes, Substitution) -> str
+def _recover(path: str, original: bytes, substitution: Substitution) -> str:
     try:
         content = _read(path)
     except FileNotFoundError:
@@ -84,8 +80,7 @@ def _recover(path, original, substitution):
     return "restored %s after a run that was killed" % path
 
 
-def _keep(path, original):
-    # type: (str, bytes) -> int
+def _keep(path: str, original: bytes) -> int:
     """Put the original beside the file, complete and locked at the moment that it appears."""
     kept, partial = path + _SUFFIX, "%s.%d" % (path + _SUFFIX, os.getpid())
     lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -105,8 +100,7 @@ def _keep(path, original):
     return lock
 
 
-def _lock(kept):
-    # type: (str) -> Optional[int]
+def _lock(kept: str) -> Optional[int]:
     """The kept original, locked; None where there is none."""
     while True:
         try:
@@ -125,14 +119,12 @@ def _lock(kept):
         os.close(lock)  # restored between our open and our lock
 
 
-def _read(path):
-    # type: (str) -> bytes
+def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def _write(path, content):
-    # type: (str, bytes) -> None
+def _write(path: str, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY)
     try:
         _write_all(descriptor, content)
@@ -142,22 +134,7 @@ def _write(path, content):
         os.close(descriptor)
 
 
-def _write_all(descriptor, content):
-    # type: (int, bytes) -> None
+def _write_all(descriptor: int, content: bytes) -> None:
     remaining = memoryview(content)
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
-
-
-def rewrite_all(paths, substitution):
-    # type: (List[str], Substitution) -> List[Rewrite]
-    """All of the files, or none of them."""
-    done = []  # type: List[Rewrite]
-    try:
-        for path in paths:
-            done.append(Rewrite(path, substitution))
-    except RewriteError:
-        for rewrite in done:
-            rewrite.restore()
-        raise
-    return done

@@ -26,14 +26,13 @@ class ShimFailed(Exception):
 
 
 class ShimProcess(object):
-    def __init__(self, directory, options, before_exec):
-        # type: (str, List[str], Callable[[], None]) -> None
+    def __init__(self, directory: str, options: List[str], before_exec: Callable[[], None]) -> None:
         """``directory`` is for files of its own; ``options`` go to ``serve``; ``before_exec`` runs in the child."""
-        self.due = None  # type: Optional[float]  # when to start it again, on the monotonic clock
+        self.due: Optional[float] = None  # when to start it again, on the monotonic clock
         self._ready_file = os.path.join(directory, "ready.json")
         self._errors = os.path.join(directory, "shim.err")
         self._before_exec = before_exec
-        self._process = None  # type: Optional[subprocess.Popen]
+        self._process: "Optional[subprocess.Popen[bytes]]" = None
         self._started = 0.0
         self._delay = _FIRST_DELAY
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -44,17 +43,14 @@ class ShimProcess(object):
         self._command += ["--ready-file", self._ready_file] + options
 
     @property
-    def origin(self):
-        # type: () -> str
+    def origin(self) -> str:
         return "http://127.0.0.1:%d" % self._socket.getsockname()[1]
 
     @property
-    def pid(self):
-        # type: () -> Optional[int]
+    def pid(self) -> Optional[int]:
         return self._process.pid if self._process is not None else None
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         self.due = None
         self._started = time.monotonic()
         with open(self._errors, "ab") as errors:
@@ -68,8 +64,7 @@ class ShimProcess(object):
                 preexec_fn=self._before_exec,
             )
 
-    def wait_until_ready(self):
-        # type: () -> None
+    def wait_until_ready(self) -> None:
         """Return once it accepts; raises ShimFailed where it ends or takes too long."""
         process = self._process
         assert process is not None
@@ -80,8 +75,7 @@ class ShimProcess(object):
                 raise ShimFailed("it is not ready after %d s" % _READY_SECONDS)
             time.sleep(0.005)
 
-    def died(self, returncode):
-        # type: (int) -> None
+    def died(self, returncode: int) -> None:
         """Its end was seen by whoever waits for children; sets ``due``."""
         assert self._process is not None
         self._process.returncode = returncode
@@ -92,8 +86,7 @@ class ShimProcess(object):
         self.due = now + self._delay
         self._delay = min(2 * self._delay, _LAST_DELAY)
 
-    def stop(self):
-        # type: () -> None
+    def stop(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -106,15 +99,13 @@ class ShimProcess(object):
         os.close(self._watched)
         self._socket.close()
 
-    def _last_error(self):
-        # type: () -> str
+    def _last_error(self) -> str:
         with open(self._errors, "rb") as file:
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else ""
 
 
-def serve_command():
-    # type: () -> List[str]
+def serve_command() -> List[str]:
     """This program's ``serve``, from the same archive or package, on the same interpreter.
 
     Isolated and without site: neither the agent's PYTHONPATH nor a json.py in the workspace may stand in for the

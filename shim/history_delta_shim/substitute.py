@@ -20,8 +20,7 @@ class Substitution(object):
     Raises ValueError where ``upstream`` is no origin.
     """
 
-    def __init__(self, upstream, shim):
-        # type: (str, str) -> None
+    def __init__(self, upstream: str, shim: str) -> None:
         plain = [spelling.encode("ascii") for spelling in spellings(upstream)]
         escaped = [_escape(spelling) for spelling in plain]
         alternatives = b"|".join(re.escape(form) for form in plain + escaped)
@@ -33,29 +32,24 @@ class Substitution(object):
         )
         self._upstream = plain[0]
 
-    def found_in(self, data):
-        # type: (bytes) -> bool
+    def found_in(self, data: bytes) -> bool:
         return self._pattern.search(data) is not None
 
-    def apply(self, data):
-        # type: (bytes) -> bytes
+    def apply(self, data: bytes) -> bytes:
         return self._pattern.sub(lambda match: _like(match.group(), self._shim), data)
 
-    def undo(self, data):
-        # type: (bytes) -> bytes
+    def undo(self, data: bytes) -> bytes:
         """The reverse of ``apply``, but for how the default port was written."""
         return self._shim_pattern.sub(lambda match: _like(match.group(), self._upstream), data)
 
-    def matches_any_shim(self, original, data):
-        # type: (bytes, bytes) -> bool
+    def matches_any_shim(self, original: bytes, data: bytes) -> bool:
         """Whether ``data`` is ``original`` pointed at some shim, that of this run or of another."""
         loopback = rb"http:(?://|\\/\\/)127\.0\.0\.1:[0-9]{1,5}"
         between = self._pattern.split(original)
         return re.match(loopback.join(re.escape(part) for part in between) + rb"\Z", data) is not None
 
 
-def spellings(text):
-    # type: (str) -> List[str]
+def spellings(text: str) -> List[str]:
     """An origin as given, without a final slash, and its other spelling where its port is the scheme's own."""
     origin = parse_origin(text)
     as_given = text[:-1] if text.endswith("/") else text
@@ -63,14 +57,12 @@ def spellings(text):
     return [as_given] + [other for other in others if other != as_given]
 
 
-def apply_to_text(substitution, text):
-    # type: (Substitution, str) -> str
+def apply_to_text(substitution: Substitution, text: str) -> str:
     """For arguments and environment values, which the system holds as bytes."""
     return substitution.apply(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
-def apply_to_environment(substitution, environ):
-    # type: (Substitution, Dict[str, str]) -> Dict[str, str]
+def apply_to_environment(substitution: Substitution, environ: Dict[str, str]) -> Dict[str, str]:
     """Those variables whose value changes, with their new value; our own settings are left alone."""
     changed = {}
     for name, value in environ.items():
@@ -80,11 +72,9 @@ def apply_to_environment(substitution, environ):
     return changed
 
 
-def _escape(origin):
-    # type: (bytes) -> bytes
+def _escape(origin: bytes) -> bytes:
     return origin.replace(b"/", b"\\/")
 
 
-def _like(found, origin):
-    # type: (bytes, bytes) -> bytes
+def _like(found: bytes, origin: bytes) -> bytes:
     return _escape(origin) if b"\\/" in found else origin

@@ -32,26 +32,22 @@ AVAILABLE = hasattr(signal, "sigtimedwait")
 
 
 class Supervisor(object):
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         self._set_death_signal = _death_signal_setter()
         self._agent = 0
-        self._status = None  # type: Optional[int]
+        self._status: Optional[int] = None
 
-    def hold_signals(self):
-        # type: () -> None
+    def hold_signals(self) -> None:
         """From here on a signal waits until the agent runs, and after it until this process has put all in order."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as it may come to us, there is nothing to wait for
         signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
 
-    def restore_signals(self):
-        # type: () -> None
+    def restore_signals(self) -> None:
         """For a child, before it executes its program."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
-    def run(self, command, environ, shim):
-        # type: (List[str], Dict[str, str], ShimProcess) -> int
+    def run(self, command: List[str], environ: Dict[str, str], shim: ShimProcess) -> int:
         """Run the agent to its end and return its exit code as a shell gives it. Raises OSError: it cannot start."""
         self._shim = shim
         agent = subprocess.Popen(command, env=environ, close_fds=False, preexec_fn=self._before_agent)
@@ -61,20 +57,17 @@ class Supervisor(object):
         agent.returncode = self._status
         return self._status if self._status >= 0 else 128 - self._status
 
-    def _before_agent(self):
-        # type: () -> None
+    def _before_agent(self) -> None:
         self.restore_signals()
         self._set_death_signal()
 
-    def _next_signal(self):
-        # type: () -> Optional[Any]
+    def _next_signal(self) -> Optional[Any]:
         """None where it is time to start the shim again."""
         if self._shim.due is None:
             return signal.sigwaitinfo(_HANDLED)
         return signal.sigtimedwait(_HANDLED, max(0.0, self._shim.due - time.monotonic()))
 
-    def _handle(self, info):
-        # type: (Optional[Any]) -> None
+    def _handle(self, info: Optional[Any]) -> None:
         if info is None:
             self._shim.start()
         elif info.si_signo == signal.SIGCHLD:
@@ -82,8 +75,7 @@ class Supervisor(object):
         elif not (info.si_code > 0 and info.si_signo in _FROM_TERMINAL):
             os.kill(self._agent, info.si_signo)
 
-    def _reap(self):
-        # type: () -> None
+    def _reap(self) -> None:
         """Every child: the agent, the shim, and orphans that come to us where we are the container's first process."""
         while True:
             try:
@@ -103,8 +95,7 @@ class Supervisor(object):
                 self._shim.died(code)
 
 
-def _in_foreground():
-    # type: () -> bool
+def _in_foreground() -> bool:
     """Whether a job-controlling shell put us in the foreground of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
@@ -118,8 +109,7 @@ def _in_foreground():
         os.close(terminal)
 
 
-def _death_signal_setter():
-    # type: () -> Callable[[], Any]
+def _death_signal_setter() -> Callable[[], Any]:
     """What makes the agent die with us, as it would if a harness killed it directly; a no-op where there is no such."""
     try:
         import ctypes

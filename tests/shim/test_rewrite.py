@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from history_delta_shim.rewrite import Rewrite, RewriteError, recover, rewrite_all
+from history_delta_shim.rewrite import Rewrite, RewriteError, recover
 from history_delta_shim.substitute import Substitution
 
 ORIGINAL = b'{"a":"http://gw:8000/v1", "b":"caf\xc3\xa9 \\u007b"}\r\n'
@@ -115,8 +115,9 @@ def test_there_is_usually_nothing_to_recover(config):
     assert recover(str(config.parent / "absent"), SUBSTITUTION) is None
 
 
-def test_all_files_or_none(config):
-    with pytest.raises(RewriteError, match=r"absent\.json"):
-        rewrite_all([str(config), str(config.parent / "absent.json")], SUBSTITUTION)
-    assert config.read_bytes() == ORIGINAL
+def test_a_file_that_cannot_be_read_is_refused_by_name(config):
+    with pytest.raises(RewriteError, match=r"absent\.json cannot be rewritten"):
+        Rewrite(str(config.parent / "absent.json"), SUBSTITUTION)
+    with pytest.raises(RewriteError, match="cannot be rewritten"):
+        Rewrite(str(config.parent), SUBSTITUTION)
     assert os.listdir(config.parent) == [config.name]
