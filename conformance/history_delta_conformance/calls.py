@@ -25,7 +25,10 @@ Fingerprint = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Call:
-    """One model call. Bytes are of request bodies; ``sent_plain_bytes`` is what it would be without compression."""
+    """One model call. Bytes are of request bodies; ``sent_plain_bytes`` is what it would be without compression.
+
+    ``equal``: the body that the shim says it got is one that the first relay saw and that the model received.
+    """
 
     number: int
     path: str
@@ -67,6 +70,7 @@ def read_events(log: Path) -> list[Event]:
 
 
 def calls_with_shim(
+    agent_side: Sequence[Exchange],
     wire_side: Sequence[Exchange],
     recordings: Sequence[Recording],
     shim_events: Sequence[Event],
@@ -77,15 +81,15 @@ def calls_with_shim(
     for exchange in wire_side:
         by_delivery.setdefault(exchange.header(wire.DELIVERY_HEADER), []).append(exchange)
     served = {event.get("delivery"): event for event in server_events}
-    at_model = Counter(recording.sha256 for recording in recordings)
+    arrived = {exchange.sha256 for exchange in agent_side} & {recording.sha256 for recording in recordings}
     finished = [event for event in shim_events if event.get("delivery")]
     return [
-        _joined(number, event, by_delivery.get(event["delivery"], []), served.get(event["delivery"], {}), at_model)
+        _joined(number, event, by_delivery.get(event["delivery"], []), served.get(event["delivery"], {}), arrived)
         for number, event in enumerate(finished, start=1)
     ]
 
 
-def _joined(number: int, event: Event, sent: list[Exchange], served: Event, at_model: Counter[str]) -> Call:
+def _joined(number: int, event: Event, sent: list[Exchange], served: Event, arrived: set[str]) -> Call:
     return Call(
         number=number,
         path=event["path"],
@@ -98,33 +102,32 @@ def _joined(number: int, event: Event, sent: list[Exchange], served: Event, at_m
         status=event.get("status"),
         shim_ms=event.get("prepare_ms"),
         server_ms=served.get("rebuild_ms"),
-        equal=at_model[event.get("sha256", "")] > 0,
+        equal=event.get("sha256") in arrived,
     )
 
 
-def calls_without_shim(
-    wire_side: Sequence[Exchange], recordings: Sequence[Recording], server_events: Sequence[Event]
-) -> list[Call]:
+def calls_without_shim(wire_side: Sequence[Exchange], recordings: Sequence[Recording]) -> list[Call]:
     """A row for each model call that the server was sent, all in full."""
-    at_model = Counter(recording.sha256 for recording in recordings)
-    calls = [exchange for exchange in wire_side if is_model_call(exchange) and exchange.response_complete]
-    return [
-        Call(
-            number=number,
-            path=exchange.target,
-            kind="off",
-            reason=None,
-            body_bytes=len(exchange.body),
-            sent_bytes=len(exchange.body),
-            sent_plain_bytes=len(exchange.body),
-            header_bytes=exchange.wire_bytes - len(exchange.body),
-            status=exchange.status,
-            shim_ms=None,
-            server_ms=None,
-            equal=at_model[exchange.sha256] > 0,
-        )
-        for number, exchange in enumerate(calls, start=1)
-    ]
+    arrived = {recording.sha256 for recording in recordings}
+    finished = [exchange for exchange in wire_side if is_model_call(exchange) and exchange.status is not None]
+    return [_in_full(number, exchange, exchange.sha256 in arrived) for number, exchange in enumerate(finished, start=1)]
+
+
+def _in_full(number: int, exchange: Exchange, equal: bool) -> Call:
+    return Call(
+        number=number,
+        path=exchange.target,
+        kind="off",
+        reason=None,
+        body_bytes=len(exchange.body),
+        sent_bytes=len(exchange.body),
+        sent_plain_bytes=len(exchange.body),
+        header_bytes=exchange.wire_bytes - len(exchange.body),
+        status=exchange.status,
+        shim_ms=None,
+        server_ms=None,
+        equal=equal,
+    )
 
 
 def plain_bytes(exchange: Exchange) -> int:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .agents import Agent, AgentResult, Task, make_workspace, run_agent, wrong_files
-from .agents.base import WINDOW
 from .budget import allowed, budgets
 from .calls import (
     Call,
@@ -95,7 +94,6 @@ async def run(
     dialect: str | None = None,
     rollout: str | None = None,
     transport: bool = True,
-    window: int = WINDOW,
     agent_timeout: float = 240.0,
 ) -> RunResult:
     """Have the agent do the scenario's task in a new folder, which keeps everything that was written."""
@@ -108,7 +106,7 @@ async def run(
             follow_up=scenario.follow_up,
             folder=folder / "agent",
             rollout=rollout,
-            window=window,
+            window=scenario.window,
             timeout=agent_timeout,
         )
         return await run_task(agent, task, chain)
@@ -116,7 +114,7 @@ async def run(
 
 async def run_task(agent: Agent, task: Task, chain: Chain) -> RunResult:
     """Run the agent on a chain that stands, and collect what there is to know."""
-    result = await asyncio.to_thread(run_agent, agent, task)
+    result = await run_agent(agent, task)
     await _logs_written(chain)
     return RunResult(
         scenario=chain.scenario,
@@ -132,10 +130,13 @@ async def run_task(agent: Agent, task: Task, chain: Chain) -> RunResult:
 
 def calls_so_far(chain: Chain) -> list[Call]:
     """The rows of all calls that are over by now."""
-    recordings, served = chain.model.recorder.recordings, read_events(chain.server_log)
+    recordings = chain.model.recorder.recordings
     if not chain.transport:
-        return calls_without_shim(chain.wire.exchanges, recordings, served)
-    return calls_with_shim(chain.wire.exchanges, recordings, read_events(chain.shim_log), served)
+        return calls_without_shim(chain.wire.exchanges, recordings)
+    served = read_events(chain.server_log)
+    return calls_with_shim(
+        chain.agent_side.exchanges, chain.wire.exchanges, recordings, read_events(chain.shim_log), served
+    )
 
 
 async def _logs_written(chain: Chain) -> None:

@@ -20,7 +20,7 @@ async def test_does_the_task_to_its_last_step(dialect, start_model, tmp_path):
     model = await start_model("tool-use")
     workspace = make_workspace(tmp_path / "workspace")
     task = Task(model.url, dialect, workspace, TOOL_USE.prompt, tmp_path / "run", rollout="r-1", timeout=60)
-    result = await asyncio.to_thread(run_agent, AGENTS["builtin"], task)
+    result = await run_agent(AGENTS["builtin"], task)
     assert result.exit_status == 0, result.stderr.read_text()
     assert result.final_text.endswith(TOOL_USE.final_text)
     assert wrong_files(workspace, TOOL_USE) == []
@@ -77,7 +77,7 @@ async def run_against(response, dialect, tmp_path):
     async with server:
         origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         task = Task(origin, dialect, make_workspace(tmp_path / "workspace"), "go", tmp_path / "run", timeout=60)
-        return await asyncio.to_thread(run_agent, AGENTS["builtin"], task)
+        return await run_agent(AGENTS["builtin"], task)
 
 
 def test_tools_answer_failures_instead_of_raising(tmp_path):

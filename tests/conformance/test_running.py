@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running an agent: isolated, bounded in time, nothing of it left behind, its workspace judged."""
 
+import asyncio
 import os
 import select
 import sys
@@ -37,43 +38,57 @@ def task(tmp_path):
     return Task("http://127.0.0.1:1", "chat", workspace, "go", tmp_path / "run", timeout=30)
 
 
-def test_status_output_and_changes(task):
+async def test_status_output_and_changes(task):
     code = "import sys; open('new.txt', 'w').close(); open('README.md', 'a').write('x'); print('said'); sys.exit(7)"
-    result = run_agent(PythonAgent(code), task)
+    result = await run_agent(PythonAgent(code), task)
     assert (result.exit_status, result.final_text) == (7, "said\n")
     assert result.changes == "M\tREADME.md\nA\tnew.txt\n"
 
 
-def test_environment_is_private_and_holds_no_secret(task, monkeypatch):
+async def test_environment_is_private_and_holds_no_secret(task, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    result = run_agent(PythonAgent("import os; print(sorted(os.environ.items()))"), task)
+    result = await run_agent(PythonAgent("import os; print(sorted(os.environ.items()))"), task)
     assert "secret" not in result.final_text
     assert f"('HOME', '{task.home}')" in result.final_text
     assert "('AGENT_OWN', '1')" in result.final_text
 
 
-def test_standard_input_is_empty_and_the_wrapper_goes_in_front(task):
+async def test_standard_input_is_empty_and_the_wrapper_goes_in_front(task):
     wrapped = Task(**vars(task) | {"wrapper": ("env", "WRAPPED=yes")})
-    result = run_agent(PythonAgent("import os, sys; print(os.environ['WRAPPED'], repr(sys.stdin.read()))"), wrapped)
+    result = await run_agent(
+        PythonAgent("import os, sys; print(os.environ['WRAPPED'], repr(sys.stdin.read()))"), wrapped
+    )
     assert result.final_text == "yes ''\n"
 
 
-def test_a_timeout_stops_the_whole_group(task):
+async def test_a_timeout_stops_the_whole_group(task):
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "print(child.pid, flush=True); time.sleep(600)"
     )
-    result = run_agent(PythonAgent(code), Task(**vars(task) | {"timeout": 2}))
+    result = await run_agent(PythonAgent(code), Task(**vars(task) | {"timeout": 2}))
     assert result.exit_status is None
     assert is_gone(int(result.final_text))
 
 
-def test_a_helper_does_not_outlive_its_agent(task):
+async def test_a_helper_does_not_outlive_its_agent(task):
     code = "import subprocess, sys\nprint(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
-    result = run_agent(PythonAgent(code), task)
+    result = await run_agent(PythonAgent(code), task)
     assert result.exit_status == 0
     assert is_gone(int(result.final_text))
+
+
+async def test_a_cancelled_run_stops_its_agent(task):
+    code = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    pipe = task.workspace / "pid"
+    os.mkfifo(pipe)
+    running = asyncio.create_task(run_agent(PythonAgent(code), task))
+    pid = await asyncio.to_thread(pipe.read_text)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert is_gone(int(pid))
 
 
 def is_gone(pid):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 CHAT, RESPONSES, MESSAGES = "chat", "responses", "messages"
 MODEL = "mock-model"
-WINDOW = 200_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Task:
     follow_up: str = ""
     rollout: str | None = None
     wrapper: tuple[str, ...] = ()
-    window: int = WINDOW
+    window: int = 200_000
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 240.0
 

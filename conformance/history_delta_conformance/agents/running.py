@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one agent on one task, bounded in time, and prepares and judges the workspace that it works in."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -41,24 +42,24 @@ def wrong_files(workspace: Path, scenario: Scenario) -> list[str]:
     return [expected.path for expected in scenario.files if not is_right(expected.path, expected.content)]
 
 
-def run_agent(agent: Agent, task: Task) -> AgentResult:
+async def run_agent(agent: Agent, task: Task) -> AgentResult:
     """Run the agent to its end or its timeout; everything that it wrote stays in the task's folder."""
-    executable = agent.install()
+    executable = await asyncio.to_thread(agent.install)
     for folder in (task.home, task.folder / "tmp"):
         folder.mkdir(parents=True, exist_ok=True)
     launch = agent.launch(task, executable)
     environment = common_environment(task) | dict(launch.environment) | dict(task.environment)
     began = time.monotonic()
-    status = _run([*task.wrapper, *launch.command], environment, task)
+    status = await _run([*task.wrapper, *launch.command], environment, task)
     seconds = time.monotonic() - began
     changes = workspace_changes(task.workspace)
     return AgentResult(status, agent.final_text(task), task.stdout, task.stderr, changes, seconds)
 
 
-def _run(command: list[str], environment: dict[str, str], task: Task) -> int | None:
+async def _run(command: list[str], environment: dict[str, str], task: Task) -> int | None:
     with task.stdout.open("wb") as stdout, task.stderr.open("wb") as stderr:
-        process = subprocess.Popen(
-            command,
+        process = await asyncio.create_subprocess_exec(
+            *command,
             cwd=task.workspace,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -66,15 +67,15 @@ def _run(command: list[str], environment: dict[str, str], task: Task) -> int | N
             stderr=stderr,
             start_new_session=True,
         )
-        try:
-            return process.wait(task.timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            # The whole group, also after a good end: no helper of the agent's may outlive it.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    try:
+        return await asyncio.wait_for(process.wait(), task.timeout)
+    except TimeoutError:
+        return None
+    finally:
+        # The whole group, also after a good end or when we are cancelled: no helper of the agent's may outlive it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def _git(path: Path, *arguments: str) -> str:

@@ -71,13 +71,14 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole scenario file.
 
     ``prompt`` is what to ask the agent and ``follow_up``, if any, what to ask it in the same session once it is done
-    with that; ``title`` and ``summary`` answer its side calls.
+    with that; ``title`` and ``summary`` answer its side calls; ``window`` is the context window to tell the agent.
     """
 
     name: str
     prompt: str
     turns: tuple[Turn, ...]
     follow_up: str = ""
+    window: int = 200_000
     title: str = "Scripted task"
     summary: str = "Everything so far went as planned; go on with the next step."
     conversations: tuple[Conversation, ...] = ()
