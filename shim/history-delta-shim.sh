@@ -1,19 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs history_delta_shim.pyz, which lies beside this file, on a Python that can. Where there is none, `run` still runs
-# the agent: directly, without the shim.
+# Runs history_delta_shim.pyz, which lies beside this file, on a Python that can: HISTORY_DELTA_PYTHON, or the first on
+# PATH. Where there is none, `run` still runs the agent: directly, without the shim.
 
 pyz=$(dirname "$0")/history_delta_shim.pyz
-why="no Python from 3.6 on was found"
+why="there is no Python from 3.6 on"
 
 if [ ! -r "$pyz" ]; then
     why="$pyz is not there"
 else
-    for python in "${HISTORY_DELTA_PYTHON:-python3}" python3 python3.14 python3.13 python3.12 python3.11 python3.10 \
-        python3.9 python3.8 python3.7 python3.6 python /usr/bin/python3 /usr/local/bin/python3 \
-        /usr/libexec/platform-python; do
+    for python in ${HISTORY_DELTA_PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 \
+        python3.8 python3.7 python3.6 python /usr/libexec/platform-python}; do
+        # Isolated: neither PYTHONPATH nor a customised site is the shim's business. The agent gets all of it.
         if "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' </dev/null >/dev/null 2>&1; then
-            # Isolated: neither PYTHONPATH nor a site's customisation is the shim's business. The agent gets all of it.
             exec "$python" -I -S "$pyz" "$@"
         fi
     done
