@@ -65,7 +65,7 @@ def parts_of(target: str, body: bytes) -> Parts | None:
         return None
     try:
         return _split(body.decode(), dialect.history_key)
-    except ValueError:
+    except (ValueError, IndexError):
         return None
 
 
@@ -83,6 +83,8 @@ def _split(text: str, history_key: str) -> Parts:
             _, position = _DECODER.raw_decode(text, value)
             members.append(text[start:position])
         position = _skip(text, position, _BLANK + ",")
+    if _skip(text + "\0", position + 1, _BLANK) != len(text):
+        raise ValueError("more after the object")
     return Parts(frozenset(members), tuple(messages))
 
 

@@ -42,9 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         scenario = load_scenario(options.scenario)
-        agent = _agent(options.agent, view)
-        dialect = _dialect(agent, options.dialect)
+        wanted = _PREFERRED if options.agent == _AUTO else AGENTS[options.agent]
+        dialect = _dialect(wanted, options.dialect)
         folder = _folder(options.keep)
+        agent = _installed(wanted, view, _FALLBACK if options.agent == _AUTO else None)
         result = asyncio.run(_run(agent, scenario, dialect, folder, view))
     except (DemoError, ScenarioError, InstallError, StartError) as error:
         print(f"history-delta demo: {error}", file=sys.stderr)
@@ -70,18 +71,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _agent(wanted: str, view: View) -> Agent:
-    """The agent to use, installed. Raises InstallError if a certain one was wanted and cannot be had."""
-    agent = _PREFERRED if wanted == _AUTO else AGENTS[wanted]
+def _installed(agent: Agent, view: View, fallback: Agent | None) -> Agent:
+    """The agent once it is installed, or else the fallback. Raises InstallError without one."""
     try:
         if agent is not _FALLBACK and not is_installed(agent.name, agent.version):
-            view.note(f"Installing {agent.name} {agent.version} with its own package manager, once …")
+            view.note(f"Installing {agent.name} {agent.version}, once, with its own package manager …")
         agent.install(_INSTALL_WITHIN)
     except InstallError as error:
-        if wanted != _AUTO:
+        if fallback is None:
             raise
         view.note(f"No real agent here ({error}): the built-in one does the task.")
-        return _FALLBACK
+        return fallback
     return agent
 
 

@@ -65,6 +65,10 @@ class ReadyProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
     async def _ready(self) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _START_WITHIN

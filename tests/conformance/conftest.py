@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conformance tests share: a scripted model on a free port."""
+"""What the conformance tests share."""
 
+import os
+import select
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -21,6 +23,22 @@ async def start_model() -> AsyncIterator[StartModel]:
             return await stack.enter_async_context(ScriptedModel(load_scenario(scenario), recorder, **options))
 
         yield start
+
+
+@pytest.fixture
+def is_gone() -> Callable[[int], bool]:
+    """Whether a process that was told to stop is dead, or dies within a moment."""
+
+    def is_gone(pid: int) -> bool:
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return True
+        dead, _, _ = select.select([process], [], [], 10)
+        os.close(process)
+        return bool(dead)
+
+    return is_gone
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 
 import asyncio
 import os
-import select
 import sys
 from pathlib import Path
 
@@ -61,7 +60,7 @@ async def test_standard_input_is_empty_and_the_wrapper_goes_in_front(task):
     assert result.final_text == "yes ''\n"
 
 
-async def test_a_timeout_stops_the_whole_group(task):
+async def test_a_timeout_stops_the_whole_group(task, is_gone):
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -72,14 +71,14 @@ async def test_a_timeout_stops_the_whole_group(task):
     assert is_gone(int(result.final_text))
 
 
-async def test_a_helper_does_not_outlive_its_agent(task):
+async def test_a_helper_does_not_outlive_its_agent(task, is_gone):
     code = "import subprocess, sys\nprint(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
     result = await run_agent(PythonAgent(code), task)
     assert result.exit_status == 0
     assert is_gone(int(result.final_text))
 
 
-async def test_a_cancelled_run_stops_its_agent(task):
+async def test_a_cancelled_run_stops_its_agent(task, is_gone):
     code = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
     pipe = task.workspace / "pid"
     os.mkfifo(pipe)
@@ -89,17 +88,6 @@ async def test_a_cancelled_run_stops_its_agent(task):
     with pytest.raises(asyncio.CancelledError):
         await running
     assert is_gone(int(pid))
-
-
-def is_gone(pid):
-    """Dead, or dying within a moment: the signal has been sent."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    dead, _, _ = select.select([process], [], [], 10)
-    os.close(process)
-    return bool(dead)
 
 
 def test_wrong_files_are_named(task):
