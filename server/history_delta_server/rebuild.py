@@ -17,6 +17,10 @@ from .history import Message, Node, RolloutHistories
 __all__ = ["Malformed", "Rebuilt", "Resync", "TooLarge", "rebuild_frame", "receive_full", "receive_full_in_steps"]
 
 
+# The history alone is more than its rollout may hold, and is let go of at once.
+OVER_LIMIT = "over-history-limit"
+
+
 class Resync(Exception):
     """The frame extends what is not held here; ``reason`` is one of wire.RESYNC_REASONS. One full send heals it."""
 
@@ -30,7 +34,8 @@ class Rebuilt:
     """A request body as the agent sent it.
 
     ``held`` is its history's (count, chain value) where the rollout now holds it, else None with ``reason`` (one of
-    scan's). ``identity`` names the exact content: equal for a frame and for the full body that it stands for.
+    scan's, or OVER_LIMIT). ``identity`` names the exact content: equal for a frame and for the full body that it
+    stands for.
     """
 
     body: bytes
@@ -69,8 +74,8 @@ def rebuild_frame(
     _check(received, dialect, stem, messages, head, tail)
     body = b"".join([head, *(node.data for node in base[:unchanged]), *(message.data for message in messages), tail])
     rollout.store(stem, messages, [(result.head, head), (result.tail, tail)])
-    held = (result.message_count, result.chain)
-    return Rebuilt(body, received.content_type, held, _identity(held, result.head, result.tail, len(body)))
+    named = (result.message_count, result.chain)
+    return _rebuilt(rollout, body, received.content_type, named, (result.head, result.tail))
 
 
 def receive_full(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Rebuilt:
@@ -100,12 +105,21 @@ def receive_full_in_steps(rollout: RolloutHistories, dialect: Dialect, body: byt
     head, tail = body[:head_end], body[position:]
     head_hash, tail_hash = chain.item_hash(head), chain.item_hash(tail)
     rollout.store(None, messages, [(head_hash, head), (tail_hash, tail)])
-    held = (len(messages), value)
-    return Rebuilt(body, None, held, _identity(held, head_hash, tail_hash, len(body)))
+    return _rebuilt(rollout, body, None, (len(messages), value), (head_hash, tail_hash))
 
 
-def _identity(held: tuple[int, bytes], head: bytes, tail: bytes, length: int) -> tuple[object, ...]:
-    return ("history", *held, head, tail, length)
+def _rebuilt(
+    rollout: RolloutHistories,
+    body: bytes,
+    content_type: str | None,
+    history: tuple[int, bytes],
+    items: tuple[bytes, bytes],
+) -> Rebuilt:
+    count, value = history
+    identity = ("history", count, value, *items, len(body))
+    if count and rollout.node(value) is None:
+        return Rebuilt(body, content_type, None, identity, OVER_LIMIT)
+    return Rebuilt(body, content_type, history, identity)
 
 
 def _base(rollout: RolloutHistories, dialect: Dialect, received: Frame) -> Node | None:
