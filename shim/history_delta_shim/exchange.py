@@ -189,6 +189,8 @@ class Exchange(object):
 
     def _log(self, started: float) -> None:
         sent, received = self._forwarding.sent_bytes, self._agent.bytes_sent
+        if self._record["body_bytes"] is None:
+            self._record["body_bytes"] = sent  # it was passed through without being held
         self._record.update(sent_bytes=sent, response_bytes=received, total_ms=_ms_since(started))
         self._shared.log.event("call", **self._record)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A response on its way from the upstream to the agent, piece by piece as it comes, framed as the agent can take it.
 
-What was a chunked response stays one, a length stays a length, and an end of connection stays that.
+A length stays a length and chunks stay chunks. A body that ends with its connection becomes chunks, since undici takes
+even a reset for its end; only an agent of HTTP/1.0 gets it, or chunks, as it was.
 """
 
 from typing import Any, List, NamedTuple
@@ -21,11 +22,9 @@ class Framing(NamedTuple):
 
 def framing_for(connection: Connection, request: http1.Request) -> Framing:
     """How the body of the response that is being read on the connection is framed for the agent."""
-    chunked = isinstance(connection.reader.framing, http1_body.Chunked)
-    until_close = isinstance(connection.reader.framing, http1_body.UntilClose)
-    if request.version == "1.0":
-        return Framing(False, chunked or until_close)
-    return Framing(chunked, until_close)
+    without_length = not isinstance(connection.reader.framing, http1_body.Length)
+    old = request.version == "1.0"
+    return Framing(without_length and not old, without_length and old)
 
 
 def head_for(response: http1.Response, headers: Headers, framing: Framing, keep: bool) -> bytes:
