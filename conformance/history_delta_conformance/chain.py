@@ -11,7 +11,7 @@ from typing import Self
 
 from .processes import SERVER_COMMAND, SHIM_COMMAND, ReadyProcess
 from .relay import Relay
-from .scripted_model import Recorder, Scenario, ScriptedModel
+from .scripted_model import Pace, Recorder, Scenario, ScriptedModel, no_pause
 
 _ENABLED = {"HISTORY_DELTA_ENABLED": "1"}
 
@@ -23,8 +23,8 @@ class Chain:
     off), ``model`` what reached the model. Logs and recordings are in the folder.
     """
 
-    def __init__(self, scenario: Scenario, folder: Path, transport: bool = True) -> None:
-        self.scenario, self.folder, self.transport = scenario, folder, transport
+    def __init__(self, scenario: Scenario, folder: Path, transport: bool = True, pace: Pace = no_pause) -> None:
+        self.scenario, self.folder, self.transport, self._pace = scenario, folder, transport, pace
         self.shim_log = folder / "shim.log"
         self.server_log = folder / "server.err"
 
@@ -32,7 +32,7 @@ class Chain:
         self.folder.mkdir(parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
             recorder = Recorder(self.folder / "model")
-            self.model = await stack.enter_async_context(ScriptedModel(self.scenario, recorder))
+            self.model = await stack.enter_async_context(ScriptedModel(self.scenario, recorder, pace=self._pace))
             self.server = await stack.enter_async_context(self._server(self.model.url))
             self.wire = self.agent_side = await stack.enter_async_context(Relay(self.server.url))
             if self.transport:

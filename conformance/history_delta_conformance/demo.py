@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .agents import AGENTS, Agent, InstallError, Task, make_workspace
+from .agents import AGENTS, Agent, InstallError
 from .agents.installing import is_installed
 from .chain import Chain
 from .demo_view import View, view_for
 from .processes import StartError
-from .run import RunResult, calls_so_far, run_task
+from .run import RunResult, calls_so_far, run_task, task_on
 from .scripted_model import Scenario, load_scenario, scenario_names
 from .scripted_model.scenario import ScenarioError
 
@@ -102,17 +102,7 @@ def _folder(keep: Path | None) -> Path:
 async def _run(agent: Agent, scenario: Scenario, dialect: str, folder: Path, view: View) -> RunResult:
     async with Chain(scenario, folder) as chain:
         view.begin(agent, dialect, scenario, chain)
-        task = Task(
-            origin=chain.origin,
-            dialect=dialect,
-            workspace=make_workspace(folder / "workspace"),
-            prompt=scenario.prompt,
-            follow_up=scenario.follow_up,
-            folder=folder / "agent",
-            rollout=_ROLLOUT,
-            window=scenario.window,
-            timeout=180.0,
-        )
+        task = task_on(chain, dialect, _ROLLOUT)
         watching = asyncio.create_task(_watch(chain, view))
         try:
             result = await run_task(agent, task, chain)

@@ -19,6 +19,8 @@ _LOOK_EVERY = 0.02
 _HISTORY_DELTA = (sys.executable, "-c", "import sys; from history_delta_server.cli import main; sys.exit(main())")
 SERVER_COMMAND = (*_HISTORY_DELTA, "serve")
 SHIM_COMMAND = (*_HISTORY_DELTA, "shim", "serve")
+# A wrapper for an agent's command, which follows ``--``.
+SHIM_RUN_COMMAND = (*_HISTORY_DELTA, "shim", "run")
 
 
 class StartError(RuntimeError):

@@ -23,7 +23,7 @@ from .calls import (
 )
 from .chain import Chain
 from .observer import Exchange
-from .scripted_model import Recording, Scenario
+from .scripted_model import Pace, Recording, Scenario, no_pause
 
 # How long the last lines of the logs may take to appear once the agent is done: 10 s.
 _LOOKS = 200
@@ -94,22 +94,25 @@ async def run(
     dialect: str | None = None,
     rollout: str | None = None,
     transport: bool = True,
-    agent_timeout: float = 240.0,
+    pace: Pace = no_pause,
 ) -> RunResult:
     """Have the agent do the scenario's task in a new folder, which keeps everything that was written."""
-    async with Chain(scenario, folder, transport) as chain:
-        task = Task(
-            origin=chain.origin,
-            dialect=dialect or agent.dialects[0],
-            workspace=make_workspace(folder / "workspace"),
-            prompt=scenario.prompt,
-            follow_up=scenario.follow_up,
-            folder=folder / "agent",
-            rollout=rollout,
-            window=scenario.window,
-            timeout=agent_timeout,
-        )
-        return await run_task(agent, task, chain)
+    async with Chain(scenario, folder, transport, pace) as chain:
+        return await run_task(agent, task_on(chain, dialect or agent.dialects[0], rollout), chain)
+
+
+def task_on(chain: Chain, dialect: str, rollout: str | None = None) -> Task:
+    """The scenario's task in a new workspace, with the agent pointed at the chain's beginning."""
+    return Task(
+        origin=chain.origin,
+        dialect=dialect,
+        workspace=make_workspace(chain.folder / "workspace"),
+        prompt=chain.scenario.prompt,
+        follow_up=chain.scenario.follow_up,
+        folder=chain.folder / "agent",
+        rollout=rollout,
+        window=chain.scenario.window,
+    )
 
 
 async def run_task(agent: Agent, task: Task, chain: Chain) -> RunResult:

@@ -186,7 +186,7 @@ async def test_messages_stream_has_the_order_of_events(start_model, http):
 
 async def test_each_event_leaves_before_the_next_is_made(start_model, http):
     go_on = asyncio.Event()
-    model = await start_model("hello", pace=go_on.wait)
+    model = await start_model("hello", pace=lambda _: go_on.wait())
     async with http.post(model.url + PATHS["chat"], json=request_body("chat", "go", stream=True)) as response:
         first = await response.content.readany()
         assert first.count(b"data: ") == 1

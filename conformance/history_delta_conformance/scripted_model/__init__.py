@@ -7,6 +7,6 @@ is read from the request's own history. It is a test double, no model: it unders
 
 from .recording import Recorder, Recording
 from .scenario import Scenario, load_scenario, scenario_names
-from .server import ScriptedModel
+from .server import Pace, ScriptedModel, no_pause
 
-__all__ = ["Recorder", "Recording", "Scenario", "ScriptedModel", "load_scenario", "scenario_names"]
+__all__ = ["Pace", "Recorder", "Recording", "Scenario", "ScriptedModel", "load_scenario", "no_pause", "scenario_names"]

@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
         scenario = load_scenario(options.scenario)
         host, port = _address(options.listen)
         model = ScriptedModel(
-            scenario, Recorder(options.record), host, port, lambda: asyncio.sleep(options.token_delay)
+            scenario, Recorder(options.record), host, port, lambda _: asyncio.sleep(options.token_delay)
         )
         asyncio.run(_serve(model, options.ready_file))
     except (ScenarioError, ValueError, OSError) as error:

@@ -15,7 +15,7 @@ from history_delta_protocol.dialect import Dialect, dialect_of, error_body
 
 from . import chat, messages, responses
 from .director import direct
-from .recording import Recorder
+from .recording import Recorder, Recording
 from .reply import Reply
 from .scenario import Scenario
 from .tools import NoSuchTool
@@ -25,10 +25,11 @@ _MAX_BODY = 512 * 1024 * 1024
 _MAX_HEADER = 256 * 1024
 _CLOSE_WITHIN = 1.0
 
-Pace = Callable[[], Awaitable[None]]
+# Awaited after each event of the stream that answers the recorded request.
+Pace = Callable[[Recording], Awaitable[None]]
 
 
-async def no_pause() -> None:
+async def no_pause(recording: Recording) -> None:
     """Other conversations get their turn, and each event leaves on its own."""
     await asyncio.sleep(0)
 
@@ -36,7 +37,7 @@ async def no_pause() -> None:
 class ScriptedModel:
     """A scripted model on a port of its own; use as an async context manager.
 
-    ``url`` is its origin, ``recorder`` what it has received. ``pace`` is awaited after each event of a stream.
+    ``url`` is its origin, ``recorder`` what it has received. ``pace`` holds streams back, event by event.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ScriptedModel:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         path = request.raw_path
-        self.recorder.record(request.method, path, list(request.raw_headers), body)
+        recording = self.recorder.record(request.method, path, list(request.raw_headers), body)
         dialect = dialect_of(path)
         if dialect is None or request.method != "POST":
             return _error(dialect, 404, f"the scripted model serves no {request.method} {path}")
@@ -90,7 +91,7 @@ class ScriptedModel:
             return _error(dialect, 400, f"not a {dialect.name} request: {error!r}")
         encoder = _DIALECTS[dialect.name]
         if wanted.get("stream"):
-            return await self._stream(request, encoder.stream(reply, wanted))
+            return await self._stream(request, recording, encoder.stream(reply, wanted))
         return web.json_response(encoder.document(reply, wanted))
 
     def _answer(self, dialect: Dialect, body: bytes) -> tuple[dict[str, Any], Reply]:
@@ -98,12 +99,12 @@ class ScriptedModel:
         offered = _DIALECTS[dialect.name].offered_tools(wanted)
         return wanted, direct(self.scenario, body, str(wanted.get("model")), offered)
 
-    async def _stream(self, request: web.Request, events: Iterator[bytes]) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, recording: Recording, events: Iterator[bytes]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         await response.prepare(request)
         for event in events:
             await response.write(event)
-            await self._pace()
+            await self._pace(recording)
         await response.write_eof()
         return response
 
