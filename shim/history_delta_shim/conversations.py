@@ -163,9 +163,10 @@ class Conversations(object):
         return [conversation for conversation in reversed(self._held.values()) if conversation.scope == scope]
 
     def hold(self, conversation: Conversation) -> None:
-        if id(conversation) not in self._held:
-            self._held[id(conversation)] = conversation
-            self.bytes += conversation.size
+        if id(conversation) in self._held or conversation.size > self._max_bytes:
+            return
+        self._held[id(conversation)] = conversation
+        self.bytes += conversation.size
         while self.bytes > self._max_bytes or len(self._held) > self._max_count:
             self.bytes -= self._held.popitem(last=False)[1].size
 
@@ -210,6 +211,8 @@ class HeldItems(object):
         return OrderedDict((key[1], item) for key, item in reversed(self._items.items()) if key[0] == scope)
 
     def hold(self, scope: Scope, digest: bytes, item: bytes) -> None:
+        if len(item) > self._max_bytes:
+            return
         key = (scope, digest)
         if key not in self._items:
             self._items[key] = item

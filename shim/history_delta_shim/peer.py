@@ -42,7 +42,7 @@ class Peer(object):
         """The answer to the capabilities question, whatever it is."""
         try:
             document = json.loads(body.decode("utf-8")) if status == 200 else None
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict) or document.get("version") != wire.PROTOCOL_VERSION:
             self.silent()
