@@ -93,7 +93,7 @@ class Pointing(object):
             if taken or len(files) > 1 or any(mark in content for mark in layers.project_references):
                 self.missed.append(path)
                 continue
-            self.environ[layers.text_variable] = content.decode("utf-8", "surrogateescape")
+            self.environ[layers.text_variable] = os.fsdecode(content)
             self.found.append(path)
 
     def _project_files(self, layers: Layers) -> List[str]:

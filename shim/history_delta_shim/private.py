@@ -28,6 +28,7 @@ class PrivateDirectory(object):
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._lock = -1
+        self._made: List[str] = []
         self._homes: List[PrivateHome] = []
         try:
             self.path = self._take_slot(_cache_directory(environ))
@@ -35,7 +36,10 @@ class PrivateDirectory(object):
             self.path = tempfile.mkdtemp(prefix="history-delta-")
 
     def _take_slot(self, parent: str) -> str:
-        os.makedirs(parent, mode=0o700, exist_ok=True)
+        for folder in (os.path.dirname(parent), parent):
+            if not os.path.isdir(folder):
+                os.mkdir(folder, 0o700)
+                self._made.append(folder)
         for number in range(_SLOTS):
             path = os.path.join(parent, "run-%d" % number)
             lock = lock_file(path + ".lock")
@@ -70,7 +74,8 @@ class PrivateDirectory(object):
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.unlink(self.path + ".lock")
-            _remove_if_empty(os.path.dirname(self.path))
+            for folder in [os.path.dirname(self.path), *reversed(self._made)]:
+                _remove_if_empty(folder)
             os.close(self._lock)
         return lines
 

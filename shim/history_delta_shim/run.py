@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import sys
-from typing import List
+from typing import Dict, List
 
 from . import agents, settings
 from .pointing import Pointing
@@ -49,20 +49,34 @@ def main(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise settings.Invalid("expected a command: run [options] -- COMMAND")
-    enabled = _check(args)
+    enabled, environ = _check(args), inherited_environment()
     upstream = args.upstream or os.environ[settings.UPSTREAM_VARIABLE]
     try:
         for path in args.rewrite:
             _say(recover(path, Substitution(upstream, _SOME_SHIM)))
         if enabled:
-            return _run_with_shim(args, upstream, command)
+            return _run_with_shim(args, upstream, command, environ)
     except RunDirectly as reason:
         _say("%s; running it directly" % reason)
     except RewriteError as error:
         raise settings.Invalid("--rewrite: %s" % error)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    return _execute(command)
+    return _execute(command, environ)
+
+
+def inherited_environment() -> Dict[str, str]:
+    """The environment as it was given: in the C locale Python sets LC_CTYPE in its own, and an agent would inherit it."""
+    environ = dict(os.environ)
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
+    except OSError:
+        return environ
+    environ.pop("LC_CTYPE", None)
+    if b"LC_CTYPE" in given:
+        environ["LC_CTYPE"] = os.fsdecode(given[b"LC_CTYPE"])
+    return environ
 
 
 def _check(args: argparse.Namespace) -> bool:
@@ -73,20 +87,20 @@ def _check(args: argparse.Namespace) -> bool:
     return settings.from_arguments(parser.parse_args(_serve_options(args)), ours).enabled
 
 
-def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str]) -> int:
+def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str], environ: Dict[str, str]) -> int:
     """Prepare, run, and undo in the reverse order. The user's files are touched only once all else is ready."""
     supervisor = Supervisor()
     with contextlib.ExitStack() as at_end:
         try:
             if not AVAILABLE:
                 raise ShimFailed("this system cannot wait for signals as run must")
-            private = PrivateDirectory(os.environ)
+            private = PrivateDirectory(environ)
             at_end.callback(_close, private)
             shim = ShimProcess(private.path, _serve_options(args), supervisor.restore_signals)
             at_end.callback(shim.stop)
             substitution = Substitution(upstream, shim.origin)
             rewritten = [path for path in args.rewrite if _names_upstream(path, substitution)]
-            pointing = Pointing(command, dict(os.environ), substitution, private, frozenset(rewritten))
+            pointing = Pointing(command, environ, substitution, private, frozenset(rewritten))
             _point(pointing, args.agent)
             if not pointing.found and not rewritten:
                 raise RunDirectly("the command's configuration does not name the upstream %s" % upstream)
@@ -98,9 +112,10 @@ def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str]) 
         for path in rewritten:
             at_end.callback(Rewrite(path, substitution).restore)
         try:
-            return supervisor.run(pointing.command, pointing.environ, shim)
+            supervisor.start(pointing.command, pointing.environ)
         except OSError as error:
             return _cannot_run(command, error)
+        return supervisor.wait(shim)
 
 
 def _close(private: PrivateDirectory) -> None:
@@ -133,12 +148,12 @@ def _serve_options(args: argparse.Namespace) -> List[str]:
     return [word for option, value in given if value is not None for word in (option, value)]
 
 
-def _execute(command: List[str]) -> int:
+def _execute(command: List[str], environ: Dict[str, str]) -> int:
     """Become the command. Python ignores two signals, and what is ignored stays so over exec."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvp(command[0], command)
+        os.execvpe(command[0], command, environ)
     except OSError as error:
         return _cannot_run(command, error)
 

@@ -80,6 +80,15 @@ class ShimProcess(object):
         assert self._process is not None
         self._process.returncode = returncode
         self._process = None
+        self._back_off()
+
+    def start_again(self) -> None:
+        try:
+            self.start()
+        except OSError:  # no process to be had just now
+            self._back_off()
+
+    def _back_off(self) -> None:
         now = time.monotonic()
         if now - self._started > _STABLE_SECONDS:
             self._delay = _FIRST_DELAY
@@ -102,7 +111,7 @@ class ShimProcess(object):
     def _last_error(self) -> str:
         with open(self._errors, "rb") as file:
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return lines[-1].replace("history-delta: ", "", 1) if lines else ""
 
 
 def serve_command() -> List[str]:

@@ -5,6 +5,7 @@ Not a parser: configuration may hold escapes that a parse and a rewrite would lo
 its default port written out or left out; ``localhost`` and ``127.0.0.1`` are two origins.
 """
 
+import os
 import re
 from typing import Dict, List
 
@@ -58,8 +59,8 @@ def spellings(text: str) -> List[str]:
 
 
 def apply_to_text(substitution: Substitution, text: str) -> str:
-    """For arguments and environment values, which the system holds as bytes."""
-    return substitution.apply(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+    """For arguments and environment values, which the system holds as bytes and Python decodes by its locale."""
+    return os.fsdecode(substitution.apply(os.fsencode(text)))
 
 
 def apply_to_environment(substitution: Substitution, environ: Dict[str, str]) -> Dict[str, str]:

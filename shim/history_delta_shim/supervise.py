@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .shim_process import ShimProcess
 
@@ -35,8 +35,6 @@ class Supervisor(object):
     def __init__(self) -> None:
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         self._set_death_signal = _death_signal_setter()
-        self._agent = 0
-        self._status: Optional[int] = None
 
     def hold_signals(self) -> None:
         """From here on a signal waits until the agent runs, and after it until this process has put all in order."""
@@ -47,52 +45,60 @@ class Supervisor(object):
         """For a child, before it executes its program."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
-    def run(self, command: List[str], environ: Dict[str, str], shim: ShimProcess) -> int:
-        """Run the agent to its end and return its exit code as a shell gives it. Raises OSError: it cannot start."""
-        self._shim = shim
-        agent = subprocess.Popen(command, env=environ, close_fds=False, preexec_fn=self._before_agent)
-        self._agent = agent.pid
-        while self._status is None:
-            self._handle(self._next_signal())
-        agent.returncode = self._status
-        return self._status if self._status >= 0 else 128 - self._status
+    def start(self, command: List[str], environ: Dict[str, str]) -> None:
+        """Start the agent. Raises OSError where it cannot be."""
+        self._agent = subprocess.Popen(command, env=environ, close_fds=False, preexec_fn=self._before_agent)
+
+    def wait(self, shim: ShimProcess) -> int:
+        """Stay with the agent to its end and return its exit code as a shell gives it."""
+        self._reap(shim)  # what ended before its signal was held
+        while self._agent.returncode is None:
+            self._handle(_next_signal(shim.due), shim)
+        return self._agent.returncode if self._agent.returncode >= 0 else 128 - self._agent.returncode
 
     def _before_agent(self) -> None:
         self.restore_signals()
         self._set_death_signal()
 
-    def _next_signal(self) -> Optional[Any]:
-        """None where it is time to start the shim again."""
-        if self._shim.due is None:
-            return signal.sigwaitinfo(_HANDLED)
-        return signal.sigtimedwait(_HANDLED, max(0.0, self._shim.due - time.monotonic()))
-
-    def _handle(self, info: Optional[Any]) -> None:
+    def _handle(self, info: Optional[Any], shim: ShimProcess) -> None:
         if info is None:
-            self._shim.start()
+            shim.start_again()
         elif info.si_signo == signal.SIGCHLD:
-            self._reap()
+            self._reap(shim)
         elif not (info.si_code > 0 and info.si_signo in _FROM_TERMINAL):
-            os.kill(self._agent, info.si_signo)
+            os.kill(self._agent.pid, info.si_signo)
 
-    def _reap(self) -> None:
+    def _reap(self, shim: ShimProcess) -> None:
         """Every child: the agent, the shim, and orphans that come to us where we are the container's first process."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in _changed_children():
             if os.WIFSTOPPED(status):
-                if pid == self._agent and _in_foreground():
+                if pid == self._agent.pid and _in_foreground():
                     os.kill(os.getpid(), signal.SIGSTOP)  # the shell sees the job stop, and continues both of us
                 continue
             code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-            if pid == self._agent:
-                self._status = code
-            elif pid == self._shim.pid:
-                self._shim.died(code)
+            if pid == self._agent.pid:
+                self._agent.returncode = code
+            elif pid == shim.pid:
+                shim.died(code)
+
+
+def _next_signal(due: Optional[float]) -> Optional[Any]:
+    """None where ``due``, on the monotonic clock, comes first."""
+    if due is None:
+        return signal.sigwaitinfo(_HANDLED)
+    return signal.sigtimedwait(_HANDLED, max(0.0, due - time.monotonic()))
+
+
+def _changed_children() -> Iterator[Tuple[int, int]]:
+    """(pid, wait status) of each child that has ended or stopped since it was last asked for."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
 
 
 def _in_foreground() -> bool:

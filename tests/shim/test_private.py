@@ -59,6 +59,12 @@ def test_its_path_is_the_same_from_run_to_run_and_differs_for_one_beside_it(cach
 
 def test_nothing_is_left_of_it(private, cache):
     private.close()
+    assert not cache.exists()
+
+
+def test_what_was_there_before_it_stays(cache):
+    cache.mkdir()
+    PrivateDirectory({"XDG_CACHE_HOME": str(cache)}).close()
     assert list(cache.iterdir()) == []
 
 

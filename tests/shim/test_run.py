@@ -96,18 +96,30 @@ class TestAnAgentBehindTheShim:
             assert agent.reported() == {"signal": name}
             assert agent.ask("call")["status"] == 200  # no second report in between, and the shim is there
 
-    def test_what_it_is_given_differs_in_the_origin_alone(self, bench, upstream):
+    @pytest.mark.parametrize("locale", [{"LANG": "C.UTF-8"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {}])
+    def test_what_it_is_given_differs_in_the_origin_alone(self, bench, upstream, locale):
+        bench.environ.pop("LANG")
+        bench.environ.update(locale)
         content = (
             r'{"prompt": "\u007benv:X} {file:missing.txt} \"q\" C:\\n \ud83d\ude00 '
             + '😀\t\x7f", "baseURL": "%s/v1", "escaped": "%s"}'
         ) % (upstream.origin, upstream.origin.replace("/", r"\/"))
-        bench.environ["OPENCODE_CONFIG_CONTENT"] = content
+        bench.environ["OPENCODE_CONFIG_CONTENT"] = content.encode()
         with bench.start() as agent:
             shim = agent.environment("OPENAI_BASE_URL").partition(b"/ng-rollout")[0]
             expected = content.encode().replace(upstream.origin.encode(), shim)
             expected = expected.replace(upstream.origin.replace("/", r"\/").encode(), shim.replace(b"/", rb"\/"))
             assert agent.environment("OPENCODE_CONFIG_CONTENT") == expected
-            assert agent.environment("HISTORY_DELTA_ENABLED") == b"1"
+
+    @pytest.mark.parametrize("enabled", ["0", "1"])
+    @pytest.mark.parametrize("locale", [{"LANG": "C.UTF-8"}, {"LC_CTYPE": "C"}, {}])
+    def test_its_environment_holds_nothing_more(self, bench, upstream, enabled, locale):
+        bench.environ.pop("LANG")
+        bench.environ.update(locale, HISTORY_DELTA_ENABLED=enabled)
+        done = bench.run("--upstream", upstream.origin, "--", "env")
+        given = dict(line.split("=", 1) for line in done.stdout.splitlines())
+        assert (given.pop("OPENAI_BASE_URL") == bench.environ.pop("OPENAI_BASE_URL")) is (enabled == "0")
+        assert given == bench.environ
 
     def test_its_arguments_are_passed_on_with_their_dashes(self, bench, upstream):
         words = ["--", "--agent", "x", "--", "", "a b", "*", "😀"]
