@@ -4,6 +4,12 @@
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
+# A loaded machine is no failure of a property.
+settings.register_profile("protocol", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("protocol")
+
 HERE = Path(__file__).parent
 VECTORS = HERE.parents[1] / "protocol" / "vectors"
 

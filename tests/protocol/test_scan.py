@@ -53,27 +53,25 @@ def reason(body, key="messages"):
 
 
 @given(dialects_and_bodies())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_agrees_with_the_slow_reference(case):
     dialect, body = case
     assert outcome(body, dialect) == reference_outcome(body, dialect)
 
 
 @given(dialects_and_bodies(damaged=True))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_agrees_with_the_slow_reference_on_what_is_hardly_json(case):
     dialect, body = case
     assert outcome(body, dialect) == reference_outcome(body, dialect)
 
 
 @given(st.binary(max_size=200), dialects)
-@settings(deadline=None)
 def test_any_bytes_are_split_or_not_understood(body, dialect):
     assert outcome(body, dialect) == reference_outcome(body, dialect)
 
 
 @given(dialects_and_bodies())
-@settings(deadline=None)
 def test_the_parts_put_together_are_the_body(case):
     dialect, body = case
     found = outcome(body, dialect)
@@ -83,7 +81,7 @@ def test_the_parts_put_together_are_the_body(case):
 
 
 @given(dialects_and_bodies())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_scanning_on_from_any_boundary_gives_the_same_split(case):
     dialect, body = case
     try:
@@ -97,7 +95,6 @@ def test_scanning_on_from_any_boundary_gives_the_same_split(case):
 
 
 @given(st.lists(st.sampled_from([b"1", b"12", b"[1", b'"', b",", b"]", b" ", b"{}"]), max_size=6), dialects)
-@settings(deadline=None)
 def test_a_shared_prefix_that_ends_here_is_a_boundary_of_both(parts, dialect):
     key = key_of(dialect).encode()
     old = b'{"' + key + b'":[1,12,{}]}'
