@@ -16,7 +16,8 @@ class BuiltIn(Agent):
         return Path(sys.executable)
 
     def launch(self, task: Task, executable: Path) -> Launch:
-        command = [str(executable), "-m", "history_delta_conformance.builtin_agent"]
+        # -P: the workspace is the current folder, and nothing in it may stand in for a module.
+        command = [str(executable), "-P", "-m", "history_delta_conformance.builtin_agent"]
         return Launch((*command, "--base-url", task.base_url, "--dialect", task.dialect, "--", task.prompt))
 
     def final_text(self, task: Task) -> str:
