@@ -249,6 +249,18 @@ def test_what_breaks_a_rule_is_refused_at_its_field(change, field):
     assert caught.value.field == field
 
 
+@given(st.text(max_size=5) | st.text("a/\t \r\n\x00\x7f\x80\xff\u0100", max_size=5))
+def test_a_content_type_that_can_be_carried_is_read_and_any_other_refused(content_type):
+    data = data_of(changed(lambda line: line.update(content_type=content_type)))
+    if frame.is_content_type(content_type):
+        assert frame.decode(data, LIMIT).content_type == content_type
+        assert content_type == content_type.strip(" \t")
+        assert all(char == "\t" or " " <= char <= "~" or "\x80" <= char <= "\xff" for char in content_type)
+    else:
+        with pytest.raises(Malformed):
+            frame.decode(data, LIMIT)
+
+
 @pytest.mark.parametrize("member", LINE)
 def test_a_duplicate_member_is_refused(member):
     text = data_of(LINE)
