@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -32,42 +32,66 @@ def main(argv: Sequence[str]) -> int:
         if only_check:
             print("the configuration is fine")
             return 0
-        try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                runner.run(serve(settings))
-        finally:
-            if settings.ready_file:
-                Path(settings.ready_file).unlink(missing_ok=True)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner, _ready_file(settings) as announce:
+            runner.run(_serve(settings, announce))
     except ConfigError as error:
         print(f"history-delta serve: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-async def serve(settings: Settings) -> None:
-    """Serve until a signal says to stop. Raises ConfigError where an address cannot be had."""
+class Server:
+    """The sandbox-facing server and its administration, in the running event loop."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self._settings = settings
+        self.app = App(settings, log)
+        self._accepting = False
+        self._front = web.ServerRunner(_low_level_server(self.app, settings), shutdown_timeout=_LAST_WORDS_SECONDS)
+        self._admin = web.AppRunner(admin_app(self.app.metrics, lambda: self._accepting), access_log=None)
+        self.address = settings.listen
+        self.admin_address = settings.admin_listen
+
+    async def start(self) -> None:
+        """Raises ConfigError where an address cannot be had."""
+        self.address = await _listen(self._front, self._settings.listen, "--listen")
+        self.admin_address = await _listen(self._admin, self._settings.admin_listen, "--admin-listen")
+        self._accepting = True
+
+    async def drain(self, seconds: float) -> None:
+        """No new connections; until no call is in flight, or for so long."""
+        self._accepting = False
+        for site in self._front.sites:
+            await site.stop()
+        if self._front.server is not None:
+            # Connections that agents keep are closed once they are idle.
+            self._front.server.pre_shutdown()
+        await self.app.drain(seconds)
+
+    async def close(self) -> None:
+        """What is still in flight is cut."""
+        await self.app.close()
+        await self._front.cleanup()
+        await self._admin.cleanup()
+
+
+async def _serve(settings: Settings, announce: Callable[[Server], None]) -> None:
     log = Log(settings.log_format)
-    _route_library_messages(log)
+    _take_library_messages(log)
     stop = _stop_signal()
-    app = App(settings, log)
-    front = web.ServerRunner(_server(app, settings), shutdown_timeout=_LAST_WORDS_SECONDS)
-    admin = web.AppRunner(admin_app(app.metrics, lambda: not stop.is_set()), access_log=None)
+    server = Server(settings, log)
     try:
-        address = await _listen(front, settings.listen, "listen")
-        admin_address = await _listen(admin, settings.admin_listen, "admin_listen")
-        _announce(settings, address, admin_address)
+        await server.start()
+        announce(server)
         await stop.wait()
-        log.event("stopping", calls_in_flight=app.calls_in_flight)
-        await _refuse_new(front)
-        await app.drain(settings.shutdown_seconds)
+        log.event("stopping", calls_in_flight=server.app.calls_in_flight)
+        await server.drain(settings.shutdown_seconds)
     finally:
-        await app.close()
-        await front.cleanup()
-        await admin.cleanup()
+        await server.close()
 
 
-def _server(app: App, settings: Settings) -> web.Server:
-    """aiohttp's low-level server: no routing, no body limit of its own, and no answer to Expect."""
+def _low_level_server(app: App, settings: Settings) -> web.Server:
+    """Without routing, a body limit of its own, an answer to Expect, or a look into compressed bodies."""
     return web.Server(
         app.handle,
         handler_cancellation=True,
@@ -79,7 +103,7 @@ def _server(app: App, settings: Settings) -> web.Server:
     )
 
 
-async def _listen(runner: web.BaseRunner, address: Address, setting: str) -> Address:
+async def _listen(runner: web.BaseRunner, address: Address, flag: str) -> Address:
     """The address that was got, which differs where port 0 was asked for."""
     await runner.setup()
     site: web.BaseSite
@@ -90,32 +114,42 @@ async def _listen(runner: web.BaseRunner, address: Address, setting: str) -> Add
     try:
         await site.start()
     except OSError as error:
-        reason = " ".join((error.strerror or str(error)).split())
-        flag = "--" + setting.replace("_", "-")
+        reason = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError(f"{flag}: cannot listen on {address} ({reason}); set another address") from error
     return address if address.path is not None else Address(address.host, runner.addresses[0][1])
 
 
-async def _refuse_new(runner: web.ServerRunner) -> None:
-    """No new connection, and the kept ones are closed once they are idle."""
-    for site in runner.sites:
-        await site.stop()
-    if runner.server is not None:
-        runner.server.pre_shutdown()
+@contextlib.contextmanager
+def _ready_file(settings: Settings) -> Iterator[Callable[[Server], None]]:
+    """Gives what says that requests are accepted: one line, and the file, which goes when the server does."""
+
+    def announce(server: Server) -> None:
+        url = f"http://{server.address}"
+        admin = server.admin_address
+        admin_url = str(admin) if admin.path is not None else f"http://{admin}"
+        models = ", ".join(str(upstream) for upstream in settings.upstream)
+        mode = "on" if settings.enabled else "off, a plain proxy"
+        print(f"history-delta {__version__} ready on {url}, admin on {admin_url}, for {models}; {mode}", flush=True)
+        if settings.ready_file:
+            _write(
+                settings.ready_file, {"url": url, "admin_url": admin_url, "pid": os.getpid(), "version": __version__}
+            )
+
+    try:
+        yield announce
+    finally:
+        if settings.ready_file:
+            Path(settings.ready_file).unlink(missing_ok=True)
 
 
-def _announce(settings: Settings, address: Address, admin_address: Address) -> None:
-    """One line, and the ready file, once requests are accepted."""
-    url = f"http://{address}"
-    admin_url = str(admin_address) if admin_address.path is not None else f"http://{admin_address}"
-    mode = "history-delta on" if settings.enabled else "history-delta off (plain proxy)"
-    models = ", ".join(str(upstream) for upstream in settings.upstream)
-    print(f"history-delta {__version__} ready on {url}, admin {admin_url}, to {models}; {mode}", flush=True)
-    if settings.ready_file:
-        content = {"url": url, "admin_url": admin_url, "pid": os.getpid(), "version": __version__}
-        partial = Path(f"{settings.ready_file}.{os.getpid()}")
+def _write(path: str, content: dict[str, object]) -> None:
+    """In one step: a reader sees all of it or no file."""
+    partial = Path(f"{path}.{os.getpid()}")
+    try:
         partial.write_text(json.dumps(content) + "\n", encoding="utf-8")
-        partial.replace(settings.ready_file)
+        partial.replace(path)
+    except OSError as error:
+        raise ConfigError(f"--ready-file: cannot write {path} ({error.strerror}); expected a writable place") from error
 
 
 def _stop_signal() -> asyncio.Event:
@@ -132,7 +166,7 @@ def _stop_signal() -> asyncio.Event:
     return stop
 
 
-def _route_library_messages(log: Log) -> None:
+def _take_library_messages(log: Log) -> None:
     for name in ("aiohttp", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers = [LibraryMessages(log)]
