@@ -7,7 +7,7 @@ so that the caller can say so (``--rewrite`` is the explicit way for such a file
 
 import fnmatch
 import os
-from typing import Dict, FrozenSet, List, Optional, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Tuple
 
 from .agents import Agent, Home, Layers
 from .private import PrivateDirectory, names_in, read
@@ -15,6 +15,7 @@ from .substitute import Substitution, apply_to_environment, apply_to_text
 
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _TRUE = ("1", "true")
+_MAX_VARIABLE_BYTES = 100 * 1024  # Linux takes 128 KiB, with the name
 
 
 class Pointing(object):
@@ -59,42 +60,38 @@ class Pointing(object):
 
     def _add_home(self, home: Home) -> None:
         original = os.path.expanduser(self.environ.get(home.variable) or home.default)
-        copies = {}
-        for name in names_in(original) if original else ():
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in home.files):
-                content = self._pointed(os.path.join(original, name))
-                if content is not None:
-                    copies[name] = content
-        if copies:
+        names = names_in(original) if original else []
+        files = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in home.files)]
+        matching = self._matching(os.path.join(original, name) for name in files)
+        if matching:
+            copies = {os.path.basename(path): content for path, content in matching}
             self.environ[home.variable] = self._private.home(original, home, copies)
-            self.found.extend(os.path.join(original, name) for name in sorted(copies))
+            self.found.extend(path for path, _ in matching)
 
     def _add_file_layer(self, layers: Layers) -> None:
         """The file variable holds its own file, or else stands for the last of the global files."""
         own = self.environ.get(layers.file_variable)
         files = [os.path.join(_config_directory(self.environ), name) for name in layers.global_files]
-        matching = [path for path in files + ([own] if own else []) if self._pointed(path) is not None]
-        for path in matching:
-            content = self._pointed(path)
-            if path != (own or matching[-1]) or content is None or b"{file:.." in content:
+        matching = self._matching(files + ([own] if own else []))
+        for path, content in matching:
+            if path == (own or matching[-1][0]) and b"{file:.." not in content:
+                self.environ[layers.file_variable] = self._private.beside_links(path, content)
+                self.found.append(path)
+            else:
                 self.missed.append(path)
-                continue
-            self.environ[layers.file_variable] = self._private.beside_links(path, content)
-            self.found.append(path)
 
     def _add_project_layer(self, layers: Layers, homes: Tuple[Home, ...]) -> None:
         """The text variable can stand for a project's file where there is just one, and nothing is merged after it."""
         files = [path for path in self._project_files(layers) if os.path.isfile(path)]
-        taken = self.environ.get(layers.text_variable) or any(self.environ.get(home.variable) for home in homes)
-        for path in files:
-            content = self._pointed(path)
-            if content is None:
-                continue
-            if taken or len(files) > 1 or any(mark in content for mark in layers.project_references):
+        variables = [layers.text_variable] + [home.variable for home in homes]
+        free = len(files) == 1 and not any(self.environ.get(name) for name in variables)
+        for path, content in self._matching(files):
+            movable = len(content) < _MAX_VARIABLE_BYTES and not any(m in content for m in layers.project_references)
+            if free and movable:
+                self.environ[layers.text_variable] = os.fsdecode(content)
+                self.found.append(path)
+            else:
                 self.missed.append(path)
-                continue
-            self.environ[layers.text_variable] = os.fsdecode(content)
-            self.found.append(path)
 
     def _project_files(self, layers: Layers) -> List[str]:
         files: List[str] = []
@@ -102,12 +99,14 @@ class Pointing(object):
             files.extend(os.path.join(directory, name) for name in layers.project_files)
         return files
 
-    def _pointed(self, path: str) -> Optional[bytes]:
-        """What a file would hold if it were pointed at the shim; None where it does not name the upstream."""
-        content = read(path)
-        if content is None or not self._substitution.found_in(content) or os.path.realpath(path) in self._rewritten:
-            return None
-        return self._substitution.apply(content)
+    def _matching(self, paths: Iterable[str]) -> List[Tuple[str, bytes]]:
+        """Those files that name the upstream, each with what it would hold if it were pointed at the shim."""
+        matching = []
+        for path in paths:
+            content = None if os.path.realpath(path) in self._rewritten else read(path)
+            if content is not None and self._substitution.found_in(content):
+                matching.append((path, self._substitution.apply(content)))
+        return matching
 
 
 def _config_directory(environ: Dict[str, str]) -> str:

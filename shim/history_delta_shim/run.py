@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def inherited_environment() -> Dict[str, str]:
-    """The environment as it was given: in the C locale Python sets LC_CTYPE in its own, and an agent would inherit it."""
+    """The environment as it was given: in the C locale Python sets LC_CTYPE, which an agent would then inherit."""
     environ = dict(os.environ)
     try:
         with open("/proc/self/environ", "rb") as file:

@@ -165,6 +165,10 @@ class TestLayeredConfiguration:
         config = self.project_file(world, "opencode.json", '"a": "{file:prompt.txt}"')
         assert world.point([agent]).missed == [str(config)]
 
+    def test_a_project_file_too_large_for_a_variable_is_missed(self, world, agent):
+        config = self.project_file(world, "opencode.json", '"a": "%s"' % ("x" * 110 * 1024))
+        assert world.point([agent]).missed == [str(config)]
+
     def test_a_project_file_that_the_agent_is_told_to_ignore_is_ignored(self, world, agent):
         world.environ[agent.upper() + "_DISABLE_PROJECT_CONFIG"] = "1"
         self.project_file(world, "opencode.json")
