@@ -94,14 +94,23 @@ class ModelConnection(asyncio.Protocol):
             self.abort()
             return
         try:
-            messages, upgraded, tail = self._parser.feed_data(data)
-            for message, payload in messages:
-                self._message(message, payload)
-            self._deliver()
+            # The parser gives up a head that broken bytes follow in the same piece: it gets them one by one.
+            head_end = data.find(b"\r\n\r\n") + 4 if self._payload is None else 0
+            if 4 <= head_end < len(data):
+                self._feed(data[:head_end])
+                data = data[head_end:]
+            self._feed(data)
         except (HttpProcessingError, ValueError) as error:
             self._deliver()
             self._broken(f"sent what is not HTTP/1.1: {_one_line(error)}")
-            return
+
+    def _feed(self, data: bytes) -> None:
+        if self._parser is None:
+            raise ValueError("bytes behind its response")
+        messages, upgraded, tail = self._parser.feed_data(data)
+        for message, payload in messages:
+            self._message(message, payload)
+        self._deliver()
         if upgraded or tail:
             self._reusable = False
 

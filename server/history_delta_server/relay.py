@@ -16,7 +16,11 @@ async def relay(reader: Reader, response: AgentResponse, dialect: Dialect | None
     call = reader.call
     head = await reader.head()
     if head is None:
-        refused = errors.unreachable(dialect, call.failure)
+        # Only a call that never ran names what was tried.
+        failure = (
+            call.failure if call.state is State.UNREACHABLE else f"the model server {call.upstream} {call.failure}"
+        )
+        refused = errors.unreachable(dialect, failure)
         await response.answer(refused.answer, own)
         return refused.answer.status
     response.start(head, own)

@@ -13,11 +13,12 @@ from .kinds import UpstreamUrl
 
 
 class Upstream:
-    """One model server, with the calls that it is working on."""
+    """One model server, with the calls that it is working on and the rollouts that are pinned to it."""
 
     def __init__(self, url: UpstreamUrl) -> None:
         self.url = url
         self.calls_in_flight = 0
+        self.rollouts = 0
         self.avoid_until = float("-inf")
 
     def __str__(self) -> str:
@@ -53,7 +54,7 @@ class Upstreams:
         # With none healthy the call is the probe: refusing it unseen would outlast the outage.
         candidates = [upstream for upstream in left if upstream.avoid_until <= now] or left
         pinned = self._pinned.get(rollout) if rollout is not None else None
-        chosen = pinned if pinned in candidates else min(candidates, key=lambda upstream: upstream.calls_in_flight)
+        chosen = pinned if pinned in candidates else min(candidates, key=_load)
         self._pin(rollout, chosen)
         return chosen
 
@@ -66,7 +67,18 @@ class Upstreams:
     def _pin(self, rollout: str | None, upstream: Upstream) -> None:
         if rollout is None:
             return
+        self._unpin(self._pinned.pop(rollout, None))
         self._pinned[rollout] = upstream
-        self._pinned.move_to_end(rollout)
+        upstream.rollouts += 1
         if len(self._pinned) > self._max_pinned:
-            self._pinned.popitem(last=False)
+            self._unpin(self._pinned.popitem(last=False)[1])
+
+    @staticmethod
+    def _unpin(upstream: Upstream | None) -> None:
+        if upstream is not None:
+            upstream.rollouts -= 1
+
+
+def _load(upstream: Upstream) -> tuple[int, int]:
+    """Rollouts call in turns: those that are between two calls weigh where calls alone do not decide."""
+    return upstream.calls_in_flight, upstream.rollouts

@@ -106,6 +106,7 @@ class Exchange:
     request: Message
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    closed: asyncio.Event
 
     async def write(self, data: bytes) -> None:
         self.writer.write(data)
@@ -133,12 +134,9 @@ class Exchange:
         self.writer.transport.abort()
 
     async def gone(self) -> None:
-        """Until the server closes this connection."""
-        try:
-            while await self.reader.read(65536):
-                pass
-        except ConnectionError:
-            pass
+        """Until the server has closed this connection."""
+        async with asyncio.timeout(10):
+            await self.closed.wait()
 
 
 Behaviour = Callable[[Exchange], Awaitable[None]]
@@ -146,6 +144,10 @@ Behaviour = Callable[[Exchange], Awaitable[None]]
 
 async def answers_at_once(exchange: Exchange) -> None:
     await exchange.respond()
+
+
+async def does_nothing(exchange: Exchange) -> None:
+    """The test answers, by way of ``model.arrived``."""
 
 
 @dataclass
@@ -177,6 +179,7 @@ class Model:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.append(writer)
+        closed = asyncio.Event()
         try:
             while True:
                 request = await read_head(reader)
@@ -184,12 +187,13 @@ class Model:
                 await read_body(reader, request, body.extend)
                 request.body = bytes(body)
                 self.requests.append(request)
-                exchange = Exchange(request, reader, writer)
+                exchange = Exchange(request, reader, writer, closed)
                 self.arrived.put_nowait(exchange)
                 await self.behaviour(exchange)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            closed.set()
             writer.close()
 
 
@@ -303,8 +307,10 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 @pytest.fixture
 def start_model(stack: AsyncExitStack) -> StartModel:
-    async def start(behaviour: Behaviour = answers_at_once) -> Model:
-        return await stack.enter_async_context(Model(behaviour))
+    """``await start_model(behaviour)``; None: the test answers itself, by way of ``model.arrived``."""
+
+    async def start(behaviour: Behaviour | None = answers_at_once) -> Model:
+        return await stack.enter_async_context(Model(behaviour or does_nothing))
 
     return start
 

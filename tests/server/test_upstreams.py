@@ -32,6 +32,13 @@ def test_a_new_rollout_goes_to_the_least_loaded_and_stays_there() -> None:
     assert chosen(table, "a") is first
 
 
+def test_where_calls_do_not_decide_rollouts_do() -> None:
+    table = upstreams(3)
+    homes = [chosen(table, f"rollout-{number}") for number in range(9)]
+    assert sorted(homes.count(home) for home in set(homes)) == [3, 3, 3]
+    assert [upstream.rollouts for upstream in set(homes)] == [3, 3, 3]
+
+
 def test_calls_without_a_rollout_go_to_the_least_loaded_each_time() -> None:
     table = upstreams(2)
     first = chosen(table, None)
@@ -75,3 +82,4 @@ def test_the_table_forgets_the_longest_unused_rollout() -> None:
         table.choose(f"rollout-{number}")
     assert len(table._pinned) == 10
     assert "rollout-9999" in table._pinned
+    assert sum(upstream.rollouts for upstream in table._upstreams) == 10
