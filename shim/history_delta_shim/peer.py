@@ -44,7 +44,9 @@ class Peer(object):
             document = json.loads(body.decode("utf-8")) if status == 200 else None
         except (ValueError, RecursionError):
             document = None
-        if not isinstance(document, dict) or document.get("version") != wire.PROTOCOL_VERSION:
+        # As in a frame, a boolean is no integer.
+        version = _mapping(document).get("version")
+        if not isinstance(document, dict) or type(version) is not int or version != wire.PROTOCOL_VERSION:
             self.silent()
             return
         limits = _mapping(document.get("limits"))
