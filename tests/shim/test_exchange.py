@@ -417,13 +417,10 @@ def test_a_model_that_took_the_servers_place_gets_the_whole_body_at_once(agent, 
 
 
 def test_a_failure_of_the_core_costs_the_saving_and_not_the_call(start_shim, upstream):
-    # A body that the core's decision fails for; see the log for where.
     breaking = "import history_delta_shim.core as c; c.Core.start = lambda *a: 1 / 0; "
     shim = start_shim("--upstream", upstream.origin, before=breaking)
-    for request in (
-        post(b"{}"),
-        head(f"POST {CHAT} HTTP/1.1", "Host: a", "Transfer-Encoding: chunked") + chunk(b"{}") + END,
-    ):
+    in_chunks = head(f"POST {CHAT} HTTP/1.1", "Host: a", "Transfer-Encoding: chunked") + chunk(b"{}") + END
+    for request in (post(b"{}"), in_chunks):
         received, relayed = exchange(shim.agent(), upstream, request, answer(b"r", "Connection: close"))
         assert (received.body, relayed.body) == (b"{}", b"r")
     assert shim.next_logged("core-failed")["error"].startswith("ZeroDivisionError at exchange.py")

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import threading
+
 import pytest
 from history_delta_shim import probe as module
 from history_delta_shim.origin import parse_origin
@@ -77,8 +79,6 @@ class Serving:
     """Answers the next connection in another thread."""
 
     def __init__(self, upstream, response):
-        import threading
-
         def serve():
             peer = upstream.accept()
             peer.read_request()
