@@ -58,7 +58,9 @@ async def test_bytes_that_no_json_library_would_keep_arrive_in_every_dialect(
     assert model.requests[1].target == path.removeprefix("/ng-rollout/r1")
 
 
-@pytest.mark.parametrize("content_type", [None, "application/json; charset=utf-8", "text/pl\xe4in"])
+@pytest.mark.parametrize(
+    "content_type", [None, "application/json; charset=utf-8", "text/pl\xe4in", "", "text/plain;\tcharset=x"]
+)
 async def test_the_agents_content_type_is_restored(start_model, start_gateway, shim, content_type) -> None:
     model = await start_model()
     gateway = await start_gateway(model)
@@ -69,7 +71,7 @@ async def test_the_agents_content_type_is_restored(start_model, start_gateway, s
 
 @pytest.mark.parametrize(
     "content_type",
-    ["application/vnd.history-delta", "a, Application/Vnd.History-Delta;x", "a\r\nX: forged", "a\nb", "\u20ac", ""],
+    ["application/vnd.history-delta", "a, Application/Vnd.History-Delta;x", "a\r\nX: forged", "a\nb", "\u20ac", " a"],
 )
 async def test_a_content_type_that_no_request_may_have_is_refused(start_model, start_gateway, shim, content_type):
     model = await start_model()
