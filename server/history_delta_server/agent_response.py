@@ -72,12 +72,11 @@ class AgentResponse(web.StreamResponse):
         if not self._request.content.is_eof():
             # What is left of the body may never come, where the client waits for a 100 Continue.
             self._keep = False
-        self.start(head, [])
-        if head.framing is Framing.LENGTH:
-            await self.feed(answer.body)
+        self.start(head, [], answer.body if head.framing is Framing.LENGTH else b"")
+        await self._request.writer.drain()
 
-    def start(self, head: Head, own: Sequence[Header]) -> None:
-        """The head, with ``own`` headers behind the model's."""
+    def start(self, head: Head, own: Sequence[Header], data: bytes = b"") -> None:
+        """The head, with ``own`` headers behind the model's, and the body bytes that are there already."""
         self._framing = self._framing_for(head.framing)
         lines = [*head.headers, *own]
         if self._framing is Framing.CHUNKED:
@@ -88,12 +87,13 @@ class AgentResponse(web.StreamResponse):
             lines.append((b"Connection", b"close"))
         elif minor == 0:
             lines.append((b"Connection", b"keep-alive"))
-        self._send(headers.serialize(b"HTTP/1.%d %d %b" % (minor, head.status, head.reason), lines))
+        start_line = b"HTTP/1.%d %d %b" % (minor, head.status, head.reason)
+        self._send(headers.serialize(start_line, lines) + self._framed(data))
         self.started = True
 
     async def feed(self, data: bytes) -> None:
         """Body bytes; waits while the agent is slow."""
-        self._send(b"%x\r\n%b\r\n" % (len(data), data) if self._framing is Framing.CHUNKED else data)
+        self._send(self._framed(data))
         await self._request.writer.drain()
 
     def end(self) -> None:
@@ -119,6 +119,9 @@ class AgentResponse(web.StreamResponse):
         if framing in (Framing.CHUNKED, Framing.CLOSE):
             return Framing.CHUNKED if self._request.version >= (1, 1) else Framing.CLOSE
         return framing
+
+    def _framed(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if data and self._framing is Framing.CHUNKED else data
 
     def _send(self, data: bytes) -> None:
         transport = self._request.transport

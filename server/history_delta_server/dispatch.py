@@ -116,11 +116,11 @@ class Dispatcher:
 async def _exchange(connection: ModelConnection, outgoing: Outgoing, head: bytes, call: Call) -> None:
     """Send, and wait for the end of the response, which may come while a streamed body is still being sent."""
     connection.begin(call, outgoing.method)
-    connection.write(head)
     if isinstance(outgoing.body, bytes):
-        connection.write(outgoing.body)
+        connection.write_message(head, outgoing.body)
         await connection.ended.wait()
         return
+    connection.write(head)
     sending = asyncio.get_running_loop().create_task(_stream(connection, outgoing, outgoing.body, call))
     try:
         await connection.ended.wait()

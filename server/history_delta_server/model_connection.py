@@ -18,6 +18,7 @@ from .call import Call, Framing, Head
 
 # Pieces are taken out of the parser's buffer as soon as they are in: it never holds anything back.
 _NO_LIMIT = 2**30
+_WORTH_COPYING = 64 * 1024
 _WITHOUT_BODY = frozenset([204, 304])
 
 
@@ -61,6 +62,14 @@ class ModelConnection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
+
+    def write_message(self, head: bytes, body: bytes) -> None:
+        """In one system call where copying the body costs less than a second one."""
+        if len(body) <= _WORTH_COPYING:
+            self.write(head + body)
+        else:
+            self.write(head)
+            self.write(body)
 
     async def drain(self) -> None:
         """Until most of what was written has left, or the connection is gone."""

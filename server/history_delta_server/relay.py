@@ -23,7 +23,7 @@ async def relay(reader: Reader, response: AgentResponse, dialect: Dialect | None
         refused = errors.unreachable(dialect, failure)
         await response.answer(refused.answer, own)
         return refused.answer.status
-    response.start(head, own)
+    response.start(head, own, reader.take())
     async for data in reader:
         await response.feed(data)
     if call.state is State.COMPLETE:
