@@ -48,6 +48,7 @@ class Listener(object):
         self._agents: Set[AgentConnection] = set()
         self._threads = 0
         self._stopping = False
+        self._accept_failing = False
 
     def run(self, wakes: List[int]) -> None:
         """Accept connections until one of the ``wakes`` has something to be read, or ends."""
@@ -82,11 +83,14 @@ class Listener(object):
         except (BlockingIOError, ConnectionError):
             return
         except OSError as error:  # out of file descriptors: those in use will be given back
-            self._report("accept-failed", error=error.strerror)
+            if not self._accept_failing:
+                self._report("accept-failed", error=error.strerror)
+            self._accept_failing = True
             time.sleep(0.05)
             return
+        self._accept_failing = False
         sock.setblocking(True)
-        sockets.tune(sock, lambda option, error: self._report("socket-option-failed", option=option, error=error))
+        sockets.tune(sock, sockets.AGENT_OPTIONS, self._option_failed)
         self._start(sock)
 
     def _start(self, sock: socket.socket) -> None:
@@ -151,6 +155,9 @@ class Listener(object):
         if request is None:
             agent.close()
         return request
+
+    def _option_failed(self, name: str, error: str) -> None:
+        self._report("socket-option-failed", option=name, error=error)
 
     def _report(self, event: str, **fields: Any) -> None:
         self._shared.log.event(event, **fields)

@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Callable, Optional, Set
+from typing import Any, Callable, Optional, Sequence, Set, Tuple
 
 KEEP_ALIVE_SECONDS = 15
 USER_TIMEOUT_MS = 30000
@@ -27,16 +27,20 @@ _SIOCOUTQ = 0x5411
 _dropped_options: Set[str] = set()
 
 
-def tune(sock: socket.socket, report: Callable[[str, str], None]) -> None:
+_KEEP_IDLE = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"
+AGENT_OPTIONS = (
+    (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, _KEEP_IDLE, KEEP_ALIVE_SECONDS),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", KEEP_ALIVE_SECONDS),
+)
+# Not for agents: it also ends a connection whose other side merely does not read for so long.
+UPSTREAM_OPTIONS = AGENT_OPTIONS + ((socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT_MS),)
+
+
+def tune(sock: socket.socket, options: Sequence[Tuple[int, str, int]], report: Callable[[str, str], None]) -> None:
     """Make a connection quick and its death noticed; report(option, error) once for each option that fails."""
-    keep_idle = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"
-    for level, name, value in (
-        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
-        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-        (socket.IPPROTO_TCP, keep_idle, KEEP_ALIVE_SECONDS),
-        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", KEEP_ALIVE_SECONDS),
-        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT_MS),
-    ):
+    for level, name, value in options:
         try:
             sock.setsockopt(level, getattr(socket, name), value)
         except (AttributeError, OSError) as error:

@@ -107,7 +107,7 @@ class Upstream(object):
         return host_port(self.origin.host, self.origin.port) + via
 
     def _prepare(self, sock: Any, deadline: float) -> Connection:
-        sockets.tune(sock, lambda name, error: self._report("socket-option-failed", option=name, error=error))
+        sockets.tune(sock, sockets.UPSTREAM_OPTIONS, self._option_failed)
         if self.origin.scheme == "http":
             return Connection(sock, False)
         if self.proxy:
@@ -116,6 +116,9 @@ class Upstream(object):
         # A connection that ends without TLS's own goodbye may have been cut: that must not look like an end.
         options = {"server_hostname": self.origin.host, "suppress_ragged_eofs": False}
         return Connection(self._tls.wrap_socket(sock, **options), True)
+
+    def _option_failed(self, name: str, error: str) -> None:
+        self._report("socket-option-failed", option=name, error=error)
 
     def _tunnel(self, sock: Any, proxy: Proxy, deadline: float) -> None:
         headers = [("Host", host_port(self.origin.host, self.origin.port))]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 import socket
+import time
 
 import pytest
 from history_delta_shim import listener
-from support.endpoints import connect
+from support.endpoints import PATIENCE, connect
 from support.http_text import CHAT, answer, get, head, post
 
 
@@ -119,6 +121,43 @@ def test_a_hundred_calls_at_once_are_not_mixed_up(shim, upstream):
     for peer, body in reversed(list(zip(peers, bodies, strict=True))):
         peer.send(answer(b"to " + body))
     assert [agent.read_response().body for agent in agents] == [b"to %d" % number for number in range(100)]
+
+
+def test_connections_that_have_ended_leave_nothing_behind(shim, upstream):
+    def held():
+        process = f"/proc/{shim.process.pid}"
+        return len(os.listdir(f"{process}/fd")), len(os.listdir(f"{process}/task"))
+
+    def settled(expected):
+        deadline = time.monotonic() + PATIENCE
+        while (now := held()) != expected and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return now
+
+    before = held()
+    for number in range(300):
+        agent = connect(shim.port)
+        agent.send([b"", b"GET /", b"nonsense\r\n\r\n", post(b"x" * 100)[:-1]][number % 4])
+        agent.reset() if number % 3 else agent.close()
+    for _ in range(20):
+        agent = connect(shim.port)
+        agent.send(post(b"{}"))
+        upstream.accept().read_request()
+        agent.close()
+    assert settled(before) == before
+
+
+def test_running_out_of_descriptors_is_survived(start_shim, upstream):
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)); "
+    shim = start_shim("--upstream", upstream.origin, before=few)
+    agents = [shim.agent() for _ in range(60)]
+    assert shim.next_logged("accept-failed")
+    for agent in agents:
+        agent.close()
+    agent = shim.agent()
+    agent.send(post(b"1"))
+    answer_next(upstream.accept(), b"r1")
+    assert agent.read_response().body == b"r1"
 
 
 def test_an_address_that_is_taken_is_an_error():
