@@ -4,8 +4,11 @@
 Both cores joined in memory, every decision real, no sockets and no clock.
 """
 
+import itertools
+import random
 from dataclasses import replace
 
+import pytest
 from history_delta_protocol import wire
 from history_delta_server.history import HistoryLimits
 from history_delta_shim import core
@@ -14,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, precondition, rule
 from support.accounting import check_forgets_all, check_server, check_shim
 from support.json_bodies import CHAT, MESSAGES, RESPONSES, Body, as_history, bodies, body, pairs, raw_bodies, said
-from support.link import Link, Server
+from support.link import Link, Server, decode
+from support.wandering import wander
 
 TARGETS = {"/ng-rollout/r1" + CHAT: CHAT, RESPONSES: RESPONSES, MESSAGES: MESSAGES, "/ng-rollout/r2" + CHAT: CHAT}
 AGENT_HEADERS = [("content-type", "application/json; charset=utf-8"), ("X-Many", "1"), ("X-Many", "2")]
@@ -155,5 +159,121 @@ class Agents(RuleBasedStateMachine):
 
 TestAgents = Agents.TestCase
 TestAgents.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+SMALL_SHIM = core.Limits(conversation_bytes=60_000, item_bytes=8_000, body_bytes=40_000)
+
+
+@pytest.mark.parametrize("limits", [ROOMY, TINY], ids=["roomy server", "tiny server"])
+@pytest.mark.parametrize("shim", [None, SMALL_SHIM], ids=["roomy shim", "small shim"])
+@pytest.mark.parametrize("seed", range(2))
+def test_long_walks(seed, limits, shim):
+    link = Link(Server(limits=limits), shim)
+    for target, raw in wander(random.Random(seed), 300):
+        send(link, raw, target, may_resync=limits is TINY)
+    assert {"delta", "self-contained"} <= kinds_of(link)
+    check_forgets_all(link.server.store)
+
+
+def kinds_of(link: Link) -> set[str]:
+    """What kinds of frames crossed."""
+    frames = [decode(sent) for crossed in link.sent for sent in crossed if sent.is_frame]
+    return {"delta" if sent.base_count else "self-contained" for sent in frames}
+
+
+def test_a_walk_with_losses_of_all_kinds():
+    """The server forgets, and is switched off and on, again and again."""
+    rng = random.Random(9)
+    link = Link(Server(limits=TINY))
+    for target, raw in wander(rng, 600):
+        if rng.random() < 0.05:
+            link.server.forget_everything()
+        if rng.random() < 0.05:
+            link.server.enabled = not link.server.enabled
+        link.now += rng.choice([0.1, 1, 30])
+        send(link, raw, target)
+    assert kinds_of(link) == {"delta", "self-contained"}
+
+
+def test_identical_calls_reach_the_model_once_each():
+    """Two sub-agents with one prompt, or a retry: each call is answered for itself, and costs no more than the line."""
+    link = Link()
+    first = body(*(said(n, 2000) for n in range(5)))
+    ids = {send(link, first.raw, CHAT, may_resync=False).delivery for _ in range(6)}
+    assert len(ids) == 6
+    assert link.server.at_model == [first.raw] * 6
+    assert all(len(crossed[0].body) <= 400 for crossed in link.sent[1:])
+
+
+class Uplink:
+    """Calls through both cores, no compression, and what each cost beside its new bytes."""
+
+    def __init__(self) -> None:
+        self.link = Link()
+        self.link.shim.capabilities_answered(200, [], b'{"version": 1}')
+
+    def costs(self, sent: Body, *new: bytes, target: str = CHAT) -> int:
+        send(self.link, sent.raw, target, may_resync=False)
+        return len(self.link.sent[-1][0].body) - sum(len(message) + 1 for message in new)
+
+
+TOOLS = b'],"tools":[%s],"stream":true}' % (b'{"type":"function","name":"a tool"},' * 400 + b"0")
+
+
+def test_side_calls_cost_the_main_conversation_nothing():
+    """A title call without tools beside the first call, a summary call of the whole history without tools, a sub-agent
+    with a prompt of its own: after each, the main conversation goes on for the price of what it appends."""
+    uplink = Uplink()
+    main = body(said(1, 9000), said(2, 500), tail=TOOLS)
+    title = body(said(3, 300), said(2, 500), tail=b"]}")
+    agent = body(said(4, 9000), said(5, 500), tail=TOOLS)
+    for sent in (main, title, agent):
+        uplink.costs(sent)
+    for turn in range(10):
+        main = main.and_then(said(100 + turn, 700), said(200 + turn, 300))
+        assert uplink.costs(main, said(100 + turn, 700), said(200 + turn, 300)) <= 400
+        summary = replace(main.and_then(said(300 + turn)), tail=b"]}")
+        assert uplink.costs(summary, said(300 + turn)) <= 400
+        agent = agent.and_then(said(400 + turn, 700))
+        assert uplink.costs(agent, said(400 + turn, 700)) <= 400
+        assert uplink.costs(title) <= 400
+
+
+def test_parallel_sub_agents_with_one_prompt_cost_what_each_appends():
+    """Forks of one long beginning, in turns: none takes another's base away."""
+    uplink = Uplink()
+    prompt = body(said(1, 12_000), said(2, 3000), tail=TOOLS)
+    uplink.costs(prompt)
+    agents = [prompt] * 4
+    for turn, number in itertools.product(range(8), range(4)):
+        new = said(1000 + 10 * turn + number, 1500)
+        agents[number] = agents[number].and_then(new)
+        assert uplink.costs(agents[number], new) <= 400, (turn, number)
+
+
+def test_a_main_conversation_survives_many_short_ones():
+    uplink = Uplink()
+    main = body(*(said(n, 2000) for n in range(20)), tail=TOOLS)
+    uplink.costs(main)
+    for number in range(200):
+        uplink.costs(body(said(1000 + number, 300), tail=b"]}"))
+    assert uplink.costs(main.and_then(said(500)), said(500)) <= 400
+
+
+def test_a_growing_rollout_costs_a_thirtieth():
+    """90 turns up to 500 kB: the target is 30 times fewer bytes than in full, 100 times with gzip."""
+    plain, packed = Uplink(), Uplink()
+    packed.link = Link()
+    main = body(said(0, 9000), tail=TOOLS)
+    full = 0
+    for turn in range(90):
+        words = b" ".join(b"line %d of the file\\n" % (turn * 7 + line % 60) for line in range(190))
+        main = main.and_then(said(1000 + turn, 800), b'{"role":"tool","content":"%s"}' % words[:4700])
+        full += len(main.raw)
+        for uplink in (plain, packed):
+            send(uplink.link, main.raw, CHAT, may_resync=False)
+    assert 480_000 < len(main.raw) < 560_000
+    assert full >= 30 * sum(len(crossed[0].body) for crossed in plain.link.sent)
+    assert full >= 100 * sum(len(crossed[0].body) for crossed in packed.link.sent)
