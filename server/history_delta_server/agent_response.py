@@ -53,7 +53,7 @@ class AgentResponse(web.StreamResponse):
 
     def go_on(self) -> None:
         """100 Continue, for a client that waits for it before it sends its body."""
-        if b"100-continue" in headers.tokens(self._request.raw_headers, b"expect"):
+        if self._request.version >= (1, 1) and b"100-continue" in headers.tokens(self._request.raw_headers, b"expect"):
             self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def answer(self, answer: Answer, own: Sequence[Header]) -> None:

@@ -82,9 +82,12 @@ class Dispatcher:
         upstream.calls_in_flight += 1
         try:
             await _exchange(connection, outgoing, self._head(upstream, outgoing), call)
+        except asyncio.CancelledError:
+            call.fail("the agent left")
+            raise
         finally:
             upstream.calls_in_flight -= 1
-            call.fail("the agent left")
+            call.fail("was called in a way that failed here")
             self._pool.release(upstream.url, connection)
 
     async def _connect(self, rollout: str | None, call: Call) -> tuple[Upstream, ModelConnection]:

@@ -25,7 +25,7 @@ from .full_sends import FullSends
 from .headers import Header
 from .history import HistoryStore, RolloutHistories
 from .rebuild import Malformed, Rebuilt, Resync, TooLarge, rebuild_frame, receive_full_in_steps
-from .receive import framing_of, read_body, read_frame
+from .receive import framing_of, read_body, read_frame, unpacked
 from .relay import relay
 from .report import DELTA, FULL, REFUSED_REPEAT, Report
 from .request import Incoming
@@ -81,7 +81,7 @@ class ModelCalls:
             if obtained.rebuilt is not None and obtained.rebuilt.held is not None:
                 held.enter_context(histories.pinned(obtained.rebuilt.held[1]))
                 own.append((wire.HELD_HEADER.encode(), str(obtained.rebuilt.held_header).encode()))
-            call = self._known(incoming, obtained, report)
+            call = self._known(incoming, obtained, ticket, report)
             if call is not None and not call.kept:
                 # It ran, or runs, and cannot be shown again: the agent learns that it has no answer.
                 report.outcome = REFUSED_REPEAT
@@ -115,16 +115,18 @@ class ModelCalls:
     ) -> Request:
         limits = self._settings
         report.kind = DELTA
-        data, report.received_bytes = await read_frame(request, ticket, limits.max_body_bytes)
+        sent = await read_frame(request, ticket, limits.max_body_bytes, limits.agent_pause_seconds)
+        report.received_bytes = len(sent)
         begun = time.perf_counter()
+        data = await unpacked(request, sent, limits.max_body_bytes)
         rebuilt = rebuild_frame(histories, _dialect(incoming), data, limits.max_body_bytes, limits.max_frame_line_bytes)
         report.rebuild_seconds = time.perf_counter() - begun
         ticket.resize(len(rebuilt.body))
-        sent = headers.replaced(headers.end_to_end(incoming.headers), b"Content-Encoding", None)
+        onward = headers.replaced(headers.end_to_end(incoming.headers), b"Content-Encoding", None)
         # The decoder has made sure that it is a header's value, and not the frame's own.
         content_type = None if rebuilt.content_type is None else rebuilt.content_type.encode("latin-1")
-        sent = headers.replaced(sent, b"Content-Type", content_type)
-        return self._whole(incoming, rebuilt, sent, report)
+        onward = headers.replaced(onward, b"Content-Type", content_type)
+        return self._whole(incoming, rebuilt, onward, report)
 
     async def _from_full(
         self,
@@ -135,11 +137,12 @@ class ModelCalls:
         report: Report,
     ) -> Request:
         report.kind = FULL
-        sent = headers.end_to_end(incoming.headers)
-        body = await read_body(request, ticket, self._settings.max_held_body_bytes)
+        onward = headers.end_to_end(incoming.headers)
+        limits = self._settings
+        body = await read_body(request, ticket, limits.max_held_body_bytes, limits.agent_pause_seconds)
         if body.rest is not None:
             report.reason = full_sends.TOO_LARGE
-            return Request(report.counting(body.pieces()), framing_of(request), sent, None)
+            return Request(report.counting(body.pieces()), framing_of(request), onward, None)
         report.received_bytes = len(body.start)
         begun = time.perf_counter()
         rollout_is_new = not histories.message_count
@@ -149,21 +152,24 @@ class ModelCalls:
             rebuilt = await _split(histories, _dialect(incoming), body.start)
         report.rebuild_seconds = time.perf_counter() - begun
         report.reason = rebuilt.reason or self._full_sends.reason(incoming, rollout_is_new=rollout_is_new)
-        return self._whole(incoming, rebuilt, sent, report)
+        return self._whole(incoming, rebuilt, onward, report)
 
-    def _whole(self, incoming: Incoming, rebuilt: Rebuilt, sent: list[Header], report: Report) -> Request:
+    def _whole(self, incoming: Incoming, rebuilt: Rebuilt, onward: list[Header], report: Report) -> Request:
         report.body_bytes = len(rebuilt.body)
         if self._settings.log_body_hash:
             report.body_sha256 = hashlib.sha256(rebuilt.body).hexdigest()
         identity = (incoming.method, incoming.target, rebuilt.identity)
-        return Request(rebuilt.body, Framing.LENGTH, sent, identity, rebuilt)
+        return Request(rebuilt.body, Framing.LENGTH, onward, identity, rebuilt)
 
-    def _known(self, incoming: Incoming, obtained: Request, report: Report) -> Call | None:
+    def _known(self, incoming: Incoming, obtained: Request, ticket: Ticket, report: Report) -> Call | None:
         """The call that this delivery has started already."""
         if incoming.delivery is None:
             return None
         call = self._deliveries.find(str(incoming.rollout), incoming.delivery, obtained.identity)
         report.repeated = call is not None
+        if report.repeated:
+            # Nothing of this one goes anywhere.
+            ticket.resize(0)
         return call
 
     def _dispatch(self, incoming: Incoming, obtained: Request, call: Call, ticket: Ticket) -> None:
@@ -191,6 +197,10 @@ class ModelCalls:
             raise errors.refusal(dialect, 400, wire.MALFORMED_CODE, str(error)) from error
         except TooLarge as error:
             raise errors.too_large(dialect, str(error)) from error
+        except TimeoutError as error:
+            pause = self._settings.agent_pause_seconds
+            message = f"nothing came of the request's body for {pause:g} s (setting agent_pause_seconds)"
+            raise errors.refusal(dialect, 408, "request_timeout", message) from error
         except Busy as error:
             raise errors.busy(dialect, str(error), error.retry_after) from error
         except Reused as error:

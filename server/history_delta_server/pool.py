@@ -6,7 +6,6 @@ nothing.
 """
 
 import asyncio
-import socket
 import ssl
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,9 +14,7 @@ from history_delta_protocol import wire
 
 from .kinds import UpstreamUrl
 from .model_connection import ModelConnection
-
-_PROBE_AFTER_SECONDS = 30
-_PROBE_EVERY_SECONDS = 15
+from .sockets import probe_when_silent
 
 
 class Unreachable(Exception):
@@ -93,7 +90,7 @@ class ConnectionPool:
             server_hostname=url.host if url.scheme == "https" else None,
         )
         self._open.add(connection)
-        _probe_when_idle(transport)
+        probe_when_silent(transport)
         return connection
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -101,18 +98,3 @@ class ConnectionPool:
         if self._tls is None:
             self._tls = ssl.create_default_context()
         return self._tls
-
-
-def _probe_when_idle(transport: asyncio.Transport) -> None:
-    """A model may think for minutes: a host that vanishes meanwhile is noticed. A socket that cannot do it is kept."""
-    sock = transport.get_extra_info("socket")
-    for level, name, value in (
-        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
-        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", _PROBE_AFTER_SECONDS),
-        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", _PROBE_EVERY_SECONDS),
-    ):
-        try:
-            sock.setsockopt(level, getattr(socket, name), value)
-        except (OSError, AttributeError):
-            continue

@@ -47,13 +47,16 @@ async def pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int) -> Body:
-    """A full body, whole up to ``limit`` bytes, as a stream beyond. Raises Busy."""
+async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int, pause: float) -> Body:
+    """A full body, whole up to ``limit`` bytes, as a stream beyond.
+
+    Raises Busy, and TimeoutError where nothing comes for ``pause`` seconds.
+    """
     length = request.content_length
     if length is not None and length > limit:
         return Body(b"", pieces(request))
     rest = pieces(request)
-    start = await _read(rest, ticket, limit)
+    start = await _read(rest, ticket, limit, pause)
     if len(start) <= limit:
         return Body(start)
     # From here on it is in flight upstream, not in memory.
@@ -61,29 +64,37 @@ async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int) -> Bod
     return Body(start, rest)
 
 
-async def read_frame(request: web.BaseRequest, ticket: Ticket, limit: int) -> tuple[bytes, int]:
-    """A frame, unpacked, and its size on the wire. Raises Malformed, TooLarge and Busy."""
+async def read_frame(request: web.BaseRequest, ticket: Ticket, limit: int, pause: float) -> bytes:
+    """A frame as it was sent. Raises TooLarge, Busy, and TimeoutError as ``read_body`` does."""
+    sent = await _read(pieces(request), ticket, limit, pause)
+    if len(sent) > limit:
+        raise TooLarge("the frame", limit, "max_body_bytes")
+    return sent
+
+
+async def unpacked(request: web.BaseRequest, sent: bytes, limit: int) -> bytes:
+    """The frame without its content coding. Raises Malformed and TooLarge."""
     codings = headers.tokens(request.raw_headers, b"content-encoding") - {b"identity"}
     if codings - {b"gzip"}:
         raise Malformed("Content-Encoding", "expected gzip or none")
-    packed = await _read(pieces(request), ticket, limit)
-    if len(packed) > limit:
-        raise TooLarge("the frame", limit, "max_body_bytes")
     if not codings:
-        return packed, len(packed)
-    if len(packed) <= _UNPACK_ASIDE:
-        return encoding.gunzip(packed, limit), len(packed)
-    return await asyncio.to_thread(encoding.gunzip, packed, limit), len(packed)
+        return sent
+    if len(sent) <= _UNPACK_ASIDE:
+        return encoding.gunzip(sent, limit)
+    return await asyncio.to_thread(encoding.gunzip, sent, limit)
 
 
-async def _read(source: AsyncIterator[bytes], ticket: Ticket, limit: int) -> bytes:
+async def _read(source: AsyncIterator[bytes], ticket: Ticket, limit: int, pause: float) -> bytes:
     """All of it, or a little more than ``limit``."""
     read: list[bytes] = []
     size = 0
-    async for piece in source:
-        read.append(piece)
-        size += len(piece)
-        ticket.resize(size)
-        if size > limit:
-            break
+    now = asyncio.get_running_loop().time
+    async with asyncio.timeout_at(now() + pause) as patience:
+        async for piece in source:
+            patience.reschedule(now() + pause)
+            read.append(piece)
+            size += len(piece)
+            ticket.resize(size)
+            if size > limit:
+                break
     return read[0] if len(read) == 1 else b"".join(read)

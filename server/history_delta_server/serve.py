@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from . import __version__
 from .admin import admin_app
@@ -20,6 +21,7 @@ from .config import ConfigError, load
 from .kinds import Address
 from .log import LibraryMessages, Log
 from .settings import Settings
+from .sockets import probe_when_silent
 
 # After the calls in flight have ended or were cut: for what is still to be flushed to agents.
 _LAST_WORDS_SECONDS = 1.0
@@ -47,7 +49,7 @@ class Server:
         self._settings = settings
         self.app = App(settings, log)
         self._accepting = False
-        self._front = web.ServerRunner(_low_level_server(self.app, settings), shutdown_timeout=_LAST_WORDS_SECONDS)
+        self._front = web.ServerRunner(_front_server(self.app, settings), shutdown_timeout=_LAST_WORDS_SECONDS)
         self._admin = web.AppRunner(admin_app(self.app.metrics, lambda: self._accepting), access_log=None)
         self.address = settings.listen
         self.admin_address = settings.admin_listen
@@ -90,9 +92,16 @@ async def _serve(settings: Settings, announce: Callable[[Server], None]) -> None
         await server.close()
 
 
-def _low_level_server(app: App, settings: Settings) -> web.Server:
-    """Without routing, a body limit of its own, an answer to Expect, or a look into compressed bodies."""
-    return web.Server(
+class _FrontServer(web.Server):
+    """aiohttp's low-level server: without routing, a body limit of its own, or an answer to Expect."""
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        probe_when_silent(transport)
+
+
+def _front_server(app: App, settings: Settings) -> web.Server:
+    return _FrontServer(
         app.handle,
         handler_cancellation=True,
         auto_decompress=False,

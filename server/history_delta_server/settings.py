@@ -72,6 +72,7 @@ class Settings:
     upstream_retry_seconds: float = _setting(kinds.SECONDS, "how long an unreachable model is avoided", 5.0)
     max_pinned_rollouts: int = _setting(kinds.COUNT, "rollouts whose model server is remembered", 100_000)
     agent_keepalive_seconds: float = _setting(kinds.SECONDS, "how long an idle connection from a sandbox is kept", 75.0)
+    agent_pause_seconds: float = _setting(kinds.SECONDS, "how long a pause in a model call's body may last", 60.0)
     shutdown_seconds: float = _setting(kinds.SECONDS, "how long calls in flight may take to end at SIGTERM", 30.0)
 
 

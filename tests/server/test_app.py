@@ -238,6 +238,13 @@ async def test_a_refusal_answers_an_expectation_without_waiting_for_the_body(sta
     assert (response.status, response.one("Connection")) == (400, "close")
 
 
+async def test_an_http_1_0_agent_is_never_told_to_go_on(start_model, start_gateway) -> None:
+    gateway = await start_gateway(await start_model())
+    agent = await gateway.connect()
+    await agent.send(b"POST /v1/x HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}")
+    assert (await agent.receive()).status == 200
+
+
 async def test_http_1_0_agents_are_served(start_model, start_gateway) -> None:
     async def answer(exchange) -> None:
         if exchange.request.target == "/length":
@@ -297,6 +304,17 @@ async def test_a_broken_chunked_body_of_a_model_call_is_a_400(start_model, start
     await agent.send(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
     await agent.send(b"zz\r\n")
     assert (await agent.receive()).status == 400
+    assert model.requests == []
+
+
+async def test_one_whose_first_chunks_were_good_gets_no_end_at_the_model(start_model, start_gateway) -> None:
+    model = await start_model()
+    gateway = await start_gateway(model, agent_pause_seconds=0.2)
+    agent = await gateway.connect()
+    await agent.send(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode())
+    await gateway.until(lambda: gateway.metric("bytes_in_flight") == 2)
+    await agent.send(b"zz\r\n")
+    assert (await agent.receive()).status in (400, 408)
     assert model.requests == []
 
 
@@ -375,6 +393,23 @@ async def test_the_log_never_holds_a_query(start_model, start_gateway) -> None:
     await gateway.until(lambda: gateway.log("call"))
     assert gateway.log("call")[0]["path"] == "/v1/models"
     assert "secret" not in gateway._log.getvalue()
+
+
+async def test_a_fault_of_ours_in_the_middle_of_a_response_is_a_cut(start_model, start_gateway, monkeypatch) -> None:
+    model = await start_model(None)
+    gateway = await start_gateway(model)
+    agent = await gateway.send("/v1/models", None, method="GET")
+    exchange = await model.arrived.get()
+    await exchange.stream()
+    await agent.receive(head_only=True)
+
+    def fail(*args: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("history_delta_server.agent_response.AgentResponse.feed", fail)
+    await exchange.chunk(b"one")
+    assert await agent.reader.read() == b""
+    assert gateway.log("fault")[0]["error"] == "ZeroDivisionError"
 
 
 async def test_a_fault_of_ours_is_a_500_that_the_log_explains(start_model, start_gateway, monkeypatch) -> None:

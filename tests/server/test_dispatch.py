@@ -4,6 +4,8 @@
 import asyncio
 import json
 import socket
+import ssl
+import subprocess
 
 import pytest
 from history_delta_protocol.dialect import CHAT
@@ -20,6 +22,17 @@ def closed_port() -> str:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
+def full_queue(listener: socket.socket) -> list[socket.socket]:
+    """Make a listener whose queue is full: it does not answer those who connect."""
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    fillers = [socket.socket() for _ in range(4)]
+    for filler in fillers:
+        filler.setblocking(False)
+        filler.connect_ex(listener.getsockname())
+    return fillers
 
 
 async def test_an_unreachable_model_is_a_502_at_once_that_names_the_address(start_gateway, shim) -> None:
@@ -145,6 +158,36 @@ async def test_an_idle_connection_is_closed_before_a_common_server_would(start_m
     await (await model.arrived.get()).gone()
 
 
+@pytest.fixture
+def certificate(tmp_path) -> tuple[str, str]:
+    """The paths of a certificate for localhost that nobody has signed, and of its key."""
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    made = ["openssl", "req", "-x509", *kind, "-keyout", key, "-out", certificate, *subject]
+    subprocess.run(made, check=True, capture_output=True)
+    return certificate, key
+
+
+async def test_a_model_server_behind_tls_is_verified(start_gateway, certificate, monkeypatch) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+
+    async def answer(reader, writer) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret")
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    async with server:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+        untrusting = await start_gateway(url)
+        refused = await untrusting.post("/v1/x", b"{}")
+        assert (refused.status, "certificate" in refused.error["message"].lower()) == (502, True)
+        monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
+        trusting = await start_gateway(url)
+        assert (await trusting.post("/v1/x", b"{}")).body == b"secret"
+
+
 async def test_a_rollout_stays_with_its_model_server(start_model, start_gateway, shim) -> None:
     models = [await start_model(), await start_model(), await start_model()]
     gateway = await start_gateway(*models)
@@ -176,17 +219,26 @@ async def test_a_frame_is_refused_at_the_last_step_too(value: bytes) -> None:
     assert dispatcher.calls_in_flight == 0
 
 
-async def test_connecting_takes_no_longer_than_allowed(start_gateway) -> None:
-    # A listener whose queue is full does not answer.
+async def test_an_agent_that_leaves_while_we_connect_has_not_been_served(start_gateway, shim) -> None:
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
+        fillers = full_queue(listener)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        gateway = await start_gateway(url, early_close_seconds=0.01)
+        agent = await gateway.send(PATH.format("r"), shim.chat("x"), shim.headers())
+        await gateway.until(lambda: gateway.server.app.calls_in_flight)
+        agent.close()
+        await gateway.until(lambda: gateway.log("call"))
+        assert gateway.log("call")[0]["outcome"] == "unreachable"
+        assert gateway.metric("deliveries") == 0
         for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
-        gateway = await start_gateway(f"http://127.0.0.1:{address[1]}", upstream_connect_seconds=0.2)
+            filler.close()
+
+
+async def test_connecting_takes_no_longer_than_allowed(start_gateway) -> None:
+    with socket.socket() as listener:
+        fillers = full_queue(listener)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        gateway = await start_gateway(url, upstream_connect_seconds=0.2)
         response = await gateway.post("/v1/x", None, method="GET")
         assert response.status == 502
         assert "no connection within 0.2 s" in response.error["message"]

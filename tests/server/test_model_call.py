@@ -317,6 +317,38 @@ async def test_the_hash_of_a_rebuilt_body_is_logged_where_asked_for(start_model,
     assert gateway.metric("rebuild_seconds_count") == 2
 
 
+@pytest.mark.parametrize("is_frame", [True, False])
+async def test_a_body_that_stops_coming_is_a_408(start_model, start_gateway, shim, is_frame) -> None:
+    model = await start_model()
+    gateway = await start_gateway(model, agent_pause_seconds=0.1)
+    headers = shim.frame_headers() if is_frame else shim.headers()
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    agent = await gateway.connect()
+    await agent.send(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n{lines}\r\nsome".encode())
+    answer = await agent.receive()
+    assert (answer.status, answer.one("Connection")) == (408, "close")
+    assert "0.1 s (setting agent_pause_seconds)" in answer.error["message"]
+    assert model.requests == []
+    await gateway.until(lambda: gateway.metric("calls_in_flight") == 0)
+
+
+async def test_short_rollouts_leave_nothing_but_what_expires(start_model, start_gateway, shim) -> None:
+    gateway = await start_gateway(await start_model(), history_idle_seconds=1e-9, delivery_keep_seconds=1e-9)
+    agent = await gateway.connect()
+    lines = "".join(f"{name}: {value}\r\n" for name, value in shim.headers())
+    for number in range(500):
+        body = shim.chat(f"rollout {number}")
+        head = f"POST /ng-rollout/r{number}/v1/chat/completions HTTP/1.1\r\nHost: x\r\n{lines}"
+        await agent.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await agent.receive()).status == 200
+    await gateway.post(CHAT, shim.chat("last"), shim.headers(delivery="f" * 32))
+    await gateway.until(lambda: gateway.metric("calls_in_flight") == 0)
+    assert gateway.metric("histories") == 1
+    assert gateway.metric("histories_messages") == 1
+    assert gateway.metric("deliveries") == 1
+    assert gateway.metric("bytes_in_flight") == 0
+
+
 async def test_two_identical_bodies_are_two_calls(start_model, start_gateway, shim) -> None:
     model = await start_model()
     gateway = await start_gateway(model)
@@ -368,6 +400,16 @@ class TestRepeatedDeliveries:
         assert [await first.piece(), await second.piece()] == [b"two", b"two"]
         await exchange.end()
         assert [await first.piece(), await second.piece()] == [b"", b""]
+        assert len(model.requests) == 1
+
+    async def test_repeats_buy_no_bytes_in_flight(self, start_model, start_gateway, shim) -> None:
+        model = await start_model(None)
+        body = shim.chat("x" * 10_000)
+        gateway = await start_gateway(model, max_rollout_bytes_in_flight=25_000)
+        for _ in range(5):
+            await gateway.send(CHAT, body, shim.headers())
+        await gateway.until(lambda: gateway.metric("calls_in_flight") == 5)
+        await gateway.until(lambda: gateway.metric("bytes_in_flight") == len(body))
         assert len(model.requests) == 1
 
     async def test_a_repeat_goes_on_where_the_first_connection_died(self, start_model, start_gateway, shim) -> None:

@@ -149,6 +149,11 @@ def test_any_other_upgrade_is_simply_not_taken() -> None:
     assert classified(CHAT_PATH, (b"Connection", b"Upgrade, HTTP2-Settings"), (b"Upgrade", b"h2c")).rollout == "r1"
 
 
+def test_a_transfer_coding_that_is_not_understood_goes_no_further() -> None:
+    assert refused(CHAT_PATH, (b"Transfer-Encoding", b"gzip, chunked")).answer.status == 501
+    assert classified(CHAT_PATH, (b"Transfer-Encoding", b"Chunked")).rollout == "r1"
+
+
 @pytest.mark.parametrize(
     ("raw", "target", "kept"),
     [
