@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test test-agents lint shim clean
+.PHONY: help setup demo test test-agents lint bench shim clean
 .DEFAULT_GOAL := help
 
 help:  ## what each target does
@@ -31,6 +31,9 @@ lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: setup shim  ## what the shim adds to a call; the result in benchmarks/results
+	$(BIN)/python benchmarks/shim_overhead.py --json benchmarks/results/shim_overhead.json
 
 shim: setup  ## dist/history_delta_shim.pyz, reproducibly
 	$(BIN)/python shim/build.py
