@@ -72,7 +72,9 @@ class Exchange(object):
         try:
             keep = self._outcome()
         finally:
-            self._forwarding.let_go()
+            ended = self._forwarding.let_go()
+            if ended and self._record["outcome"] == "agent-left":
+                self._record["outcome"] = "complete"  # it had read what it needed
             self._log(started)
         if self._record["outcome"] == "broken":
             self._agent.cut(self._until_close)

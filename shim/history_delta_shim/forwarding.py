@@ -109,12 +109,16 @@ class Forwarding(object):
         assert self._connection is not None
         return self._connection
 
-    def let_go(self) -> None:
-        """Give the connection back if its response has ended or does in a moment; else close it: that cancels."""
+    def let_go(self) -> bool:
+        """Give the connection back if its response has ended or does in a moment; else close it: that cancels.
+
+        Whether there was a response that ended.
+        """
         connection, self._connection = self._connection, None
         if connection is None:
-            return
+            return False
         if connection.answered and connection.finish(FINISH_SECONDS, FINISH_BYTES):
             self._upstream.release(connection)
-        else:
-            connection.close()
+            return True
+        connection.close()
+        return False

@@ -152,18 +152,19 @@ def test_an_agent_that_leaves_after_the_final_event_has_not_cancelled(shim, upst
     agent.receive_until(b"[DONE]\n\n")
     agent.close()
     peer.send(END)
-    assert shim.next_logged()["outcome"] == "agent-left"
+    assert shim.next_logged()["outcome"] == "complete"
     shim.agent().send(post(b"2"))
     assert peer.read_request().body == b"2"  # its connection has been kept
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-def test_an_agent_that_leaves_in_the_middle_cancels(call, how):
+def test_an_agent_that_leaves_in_the_middle_cancels(shim, call, how):
     agent, peer = call
     peer.send(stream() + chunk(b"data: 1\n\n"))
     agent.receive_until(b"1\n\n")
     getattr(agent, how)()
     assert peer.is_ended()
+    assert shim.next_logged()["outcome"] == "agent-left"
 
 
 def test_an_agent_that_leaves_a_stream_that_goes_on_cancels_by_bytes(call):
