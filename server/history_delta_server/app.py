@@ -93,7 +93,8 @@ class App:
             broken = errors.refusal(None, 400, "invalid_body", f"the body breaks HTTP/1.1: {error}")
             await self._answer(request, response, report, broken.answer, broken.reason)
         except Exception as error:
-            self._log.event("fault", error=type(error).__name__, trace=traceback.format_exc())
+            # Where, not what: the error's text may quote the request.
+            self._log.event("fault", error=type(error).__name__, trace=traceback.format_tb(error.__traceback__))
             await self._fault(request, response, report)
         finally:
             report.when_over(self._account)

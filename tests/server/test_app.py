@@ -416,9 +416,11 @@ async def test_a_fault_of_ours_is_a_500_that_the_log_explains(start_model, start
     gateway = await start_gateway(await start_model())
 
     def fail(*args: object) -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("Bearer secret")
 
     monkeypatch.setattr(gateway.server.app._dispatcher, "send", fail)
     response = await gateway.post("/v1/models", None, method="GET")
     assert (response.status, response.error["code"]) == (500, "history_delta_fault")
     assert gateway.log("fault")[0]["error"] == "ZeroDivisionError"
+    assert "in fail" in gateway.log("fault")[0]["trace"][-1]
+    assert "Bearer" not in gateway._log.getvalue()
