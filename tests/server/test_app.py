@@ -415,12 +415,12 @@ async def test_a_fault_of_ours_in_the_middle_of_a_response_is_a_cut(start_model,
 async def test_a_fault_of_ours_is_a_500_that_the_log_explains(start_model, start_gateway, monkeypatch) -> None:
     gateway = await start_gateway(await start_model())
 
-    def fail(*args: object) -> None:
-        raise ZeroDivisionError("Bearer secret")
+    def fail(outgoing, call) -> None:
+        raise ZeroDivisionError(outgoing.target)
 
     monkeypatch.setattr(gateway.server.app._dispatcher, "send", fail)
-    response = await gateway.post("/v1/models", None, method="GET")
+    response = await gateway.post("/v1/models?key=hidden", None, method="GET")
     assert (response.status, response.error["code"]) == (500, "history_delta_fault")
     assert gateway.log("fault")[0]["error"] == "ZeroDivisionError"
     assert "in fail" in gateway.log("fault")[0]["trace"][-1]
-    assert "Bearer" not in gateway._log.getvalue()
+    assert "hidden" not in gateway._log.getvalue()
