@@ -5,24 +5,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.interpreters import supported
+from support.needs import needs
 
 HERE = Path(__file__).parent
 PROTOCOL = HERE.parents[1] / "protocol"
 VECTORS = PROTOCOL / "vectors"
-INTERPRETERS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
-
-
-def name_of(interpreter):
-    return interpreter.parents[1].name
+each_interpreter = pytest.mark.parametrize("interpreter", supported().values(), ids=supported().keys())
 
 
 def test_at_least_three_interpreters_are_here_and_the_oldest_is_3_6():
-    names = [name_of(interpreter) for interpreter in INTERPRETERS]
-    assert len(names) >= 3
-    assert any(name.startswith("3.6.") for name in names)
+    needs(len(supported()) >= 3 and "3.6" in supported(), "three Pythons from 3.6 on, 3.6 among them")
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS, ids=name_of)
+@each_interpreter
 def test_the_vectors_on(interpreter):
     command = [interpreter, "-I", "-S", HERE / "run_vectors.py", PROTOCOL, VECTORS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
@@ -30,7 +26,7 @@ def test_the_vectors_on(interpreter):
     assert done.stdout.startswith("0 of ")
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS, ids=name_of)
+@each_interpreter
 def test_importing_it_loads_the_standard_library_alone(interpreter):
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

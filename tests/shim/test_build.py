@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 from support.interpreters import interpreters, supported
+from support.needs import needs
 from support.recording_upstream import recording_upstream
 from support.running_agent import AGENT, PATIENCE, RunningAgent, base_environment, wait_until
 from support.shim_archive import SHIM, build_shim
@@ -31,7 +32,7 @@ def isolated(request):
 
 
 def test_there_are_interpreters_enough():
-    assert len(supported()) >= SMALLEST_NUMBER, "install more Python versions, by pyenv for example"
+    needs(len(supported()) >= SMALLEST_NUMBER, "three Pythons from 3.6 on")
 
 
 def test_it_is_small_and_holds_sources_alone(archive):
@@ -102,8 +103,8 @@ def test_run_works(isolated, archive, tmp_path):
         assert agent.errors() == ""
 
 
-@pytest.mark.skipif("2.7" not in interpreters(), reason="there is no Python 2.7 here")
 def test_an_old_python_is_told_what_is_needed(archive):
+    needs("2.7" in interpreters(), "Python 2.7")
     done = subprocess.run([interpreters()["2.7"], str(archive), "serve"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("history-delta: Python 3.6 or newer is needed")

@@ -7,6 +7,7 @@ import history_delta_shim
 import pytest
 from history_delta_shim import cli
 from support.interpreters import interpreters
+from support.needs import needs
 
 MAIN = Path(history_delta_shim.__file__).with_name("__main__.py")
 
@@ -42,7 +43,7 @@ def test_wrong_flags_are_told_in_one_line(arguments, capsys):
 
 def test_a_python_that_is_too_old_says_so_in_one_line():
     old = interpreters().get("2.7")
-    assert old, "a Python 2.7 is needed for this test"
+    needs(old, "Python 2.7")
     ran = subprocess.run([old, str(MAIN)], capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr == "history-delta: Python 3.6 or newer is needed, and this is 2.7\n"

@@ -11,6 +11,7 @@ import h11
 import httpx
 import pytest
 from support.http_text import CHAT, END, answer, chunk, get, head, post, stream
+from support.needs import needs
 
 
 @pytest.fixture
@@ -253,7 +254,7 @@ console.log(Buffer.concat(received).toString());
 def fetch(url):
     """What node's fetch (undici) makes of it: (how it ended, what it had received)."""
     node = shutil.which("node")
-    assert node, "node is needed for this test"
+    needs(node, "node")
     ran = subprocess.run([node, "--input-type=module", "-e", FETCH, url], capture_output=True, text=True, timeout=30)
     assert ran.returncode == 0, ran.stderr
     ending, _, received = ran.stdout.partition("\n")
