@@ -46,6 +46,12 @@ class Health(object):
         self._next_suspension = min(2 * self._next_suspension, self._LONGEST_SUSPENSION)
         return self._calls_left
 
+    def failed(self) -> int:
+        """Count a failure that may be the frame's fault, like a resync: the next call goes in full at any rate."""
+        suspended = self.resynced()
+        self._calls_left = max(self._calls_left, 1)
+        return suspended
+
     def accepted(self) -> None:
         self._in_a_row = 0
         self._next_suspension = self._FIRST_SUSPENSION

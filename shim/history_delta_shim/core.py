@@ -181,8 +181,17 @@ class Core(object):
         """A frame was answered by a resync, or not understood."""
         with self._lock:
             suspended = health.resynced()
-        if suspended:
-            self.log("three frames refused in a row: the next %d calls of the conversation go in full" % suspended)
+        self._log_suspension(suspended)
+
+    def failed(self, health: Health) -> None:
+        """A frame failed, and it is not known whether a body would have: the next call finds out."""
+        with self._lock:
+            suspended = health.failed()
+        self._log_suspension(suspended)
+
+    def _log_suspension(self, calls: int) -> None:
+        if calls:
+            self.log("three frames refused in a row: the next %d calls of the conversation go in full" % calls)
 
     def hold(self, taken: TakenApart) -> None:
         """The server acknowledged this body: it is a base from now on."""
@@ -255,7 +264,7 @@ class Exchange(object):
         self.headers = self.agent_headers + self._own_headers
 
     def answered(self, status: int, headers: Headers) -> str:
-        """RELAY the response, RESEND (consume or close it first), or REFUSE."""
+        """RELAY the response, RESEND (consume or close it first), or REFUSE. Where none comes: ``failed``."""
         if self.delivery is None:
             return RELAY
         speaks = header_value(headers, wire.VERSION_HEADER) == str(wire.PROTOCOL_VERSION)
@@ -294,7 +303,13 @@ class Exchange(object):
         if 400 <= status < 500 or status == 501:
             self._core.capabilities_failed()
             return self._resend("frame-not-understood")
+        self.failed()
         return RELAY
+
+    def failed(self) -> None:
+        """The connection broke before an answer came, or the answer leaves open who failed at what."""
+        if self._sent_frame and self.health is not None:
+            self._core.failed(self.health)
 
     def _resend(self, reason: str) -> str:
         if self.health is not None:

@@ -155,7 +155,11 @@ class Exchange(object):
 
     def _send(self, call: Any) -> Tuple[http1.Response, str]:
         self._record.update(delivery=call.delivery, kind=call.kind, reason=call.reason)
-        response = self._forwarding.send(call.headers, call.body)
+        try:
+            response = self._forwarding.send(call.headers, call.body)
+        except Broken:
+            call.failed()
+            raise
         return response, call.answered(response.status, response.headers)
 
     def _start(self, body: bytes) -> Any:

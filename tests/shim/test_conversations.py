@@ -369,6 +369,13 @@ def test_an_accepted_frame_starts_the_suspensions_anew():
     assert resync_three_times(health) == 8
 
 
+def test_a_failure_that_may_be_the_frame_s_fault_sends_one_call_in_full_and_counts_in_the_row():
+    health = Health()
+    for expected in (1, 1, 8, 1, 1, 16):
+        health.failed()
+        assert suspended_calls(health) == expected
+
+
 def test_histories_are_cut_at_their_messages():
     conversation = held(Body(b'{"messages":[', as_history([(b" ", b"1"), (b" , ", b"[2]")]), b" ]}"))
     assert [conversation.piece(0), conversation.piece(1)] == [b" 1", b" , [2]"]
