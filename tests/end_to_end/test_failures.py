@@ -5,6 +5,7 @@ Each test is one conversation of three calls: one that succeeds, the one in ques
 received each of them once and to the byte, and what follows the first must have crossed the wire as what is new.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -269,7 +270,7 @@ def test_an_agent_that_leaves_an_endless_stream_ends_its_call(way):
         turn.call.stream(EVENTS)
         begin(turn, PIECES[:1])
         turn.agent.close()
-        with pytest.raises(OSError):  # noqa: PT011 - a broken pipe or a reset
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while True:
                 turn.call.chunk(b"x" * 4096)
         turn.call.over()

@@ -14,7 +14,7 @@ from support.balancer import Balancer
 from support.conversation import DIALECTS, Conversation, new_rollout, receive
 from support.endpoints import Endpoint
 from support.ends import OFF, ServerProcess, ShimProcess
-from support.model_server import ModelCall, ModelServer
+from support.model_server import ModelCall, ModelServer, head
 
 ANSWER = b'{"id":"an answer"}'
 REFUSAL = b'{"detail":"cannot read this"}'
@@ -247,7 +247,8 @@ def test_two_shims_of_one_rollout_each_build_on_what_they_know(start, server, mo
         for talk in talks:
             talk.works()
     assert [talk.kinds() for talk in talks] == [[NEW, DELTA, DELTA, DELTA]] * 2
-    assert model.bodies[first:] == [body for both in zip(*(t.conversation.sent for t in talks)) for body in both]
+    by_turns = zip(talks[0].conversation.sent, talks[1].conversation.sent, strict=True)
+    assert model.bodies[first:] == [body for both in by_turns for body in both]
 
 
 def test_a_conversation_that_moves_to_another_shim_of_its_rollout_starts_anew_there(start, server, model):
@@ -278,26 +279,19 @@ def test_a_frame_of_one_rollout_is_worth_nothing_in_another(start, server, model
     talk.works(2)
     [_, delta] = wire.model_calls
     ran = len(model.calls)
-    for rollout in (talk.conversation.rollout, new_rollout()):
-        agent = server.agent()
-        send_again(agent, delta, rollout)
-        received = receive(agent)
-        if rollout == talk.conversation.rollout:
-            assert received.body == ANSWER
-            continue
-        assert received.status == 409
-        assert received.message.values("History-Delta-Resync") == ["unknown-base"]
-        assert json.loads(received.body)["error"]["code"] == "gym_history_resync"
-        assert received.message.values("History-Delta-Held") == []
-    # The first of them was the same delivery, the second ran nowhere.
+    in_its_own, in_another = server.agent(), server.agent()
+    send_again(in_its_own, delta, talk.conversation.rollout)
+    assert receive(in_its_own).body == ANSWER  # of the same delivery: nothing ran
+    send_again(in_another, delta, new_rollout())
+    refused = receive(in_another)
+    assert (refused.status, refused.message.values("History-Delta-Resync")) == (409, ["unknown-base"])
+    assert json.loads(refused.body)["error"]["code"] == "gym_history_resync"
+    assert refused.message.values("History-Delta-Held") == []
     assert len(model.calls) == ran
 
 
 def send_again(agent: Endpoint, exchange, rollout: str) -> None:
     """The request as it crossed the wire, in that rollout."""
-    path = exchange.target.split("/", 3)
-    lines = [
-        f"POST /ng-rollout/{rollout}/{path[3]} HTTP/1.1",
-        *(f"{name}: {value}" for name, value in exchange.headers),
-    ]
-    agent.send("".join(line + "\r\n" for line in [*lines, ""]).encode("latin-1") + exchange.body)
+    path = exchange.target.split("/", 3)[3]
+    headers = (f"{name}: {value}" for name, value in exchange.headers)
+    agent.send(head(f"POST /ng-rollout/{rollout}/{path} HTTP/1.1", *headers) + exchange.body)

@@ -4,6 +4,7 @@
 Whoever is connected when it is pointed elsewhere loses the connection. It changes no byte and knows no HTTP.
 """
 
+import contextlib
 import socket
 import threading
 from typing import Self
@@ -38,10 +39,8 @@ class Balancer:
     def _close_all(self) -> None:
         with self._lock:
             for sock in self._connections:
-                try:
+                with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
 
     def _accept(self) -> None:
         while True:
@@ -75,7 +74,5 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
     except OSError:
         for sock in (source, sink):
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass

@@ -5,6 +5,7 @@ A call is answered by ``behave``, on its connection's thread, or, where there is
 gets it from ``next_call``: so order is shown by order and never by sleeping. The bytes of an answer are the test's.
 """
 
+import contextlib
 import queue
 import select
 import socket
@@ -83,10 +84,8 @@ class ModelCall:
     def wait_until_given_up(self) -> None:
         """Until the other side has closed this connection; fails where it goes on."""
         assert select.select([self._socket], [], [], PATIENCE)[0], "the call was not given up"
-        try:
+        with contextlib.suppress(ConnectionResetError):
             assert self._socket.recv(1, socket.MSG_PEEK) == b""
-        except ConnectionResetError:
-            pass
 
 
 class ModelServer:
@@ -110,10 +109,8 @@ class ModelServer:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for sock in list(self._sockets):
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
         for call in self.calls:
             call.over()
 
