@@ -8,6 +8,7 @@
 import base64
 import json
 import os
+import select
 import signal
 import sys
 import urllib.parse
@@ -48,18 +49,30 @@ def do(words):
         sys.exit(int(words[1]))
 
 
+def lines():
+    """Standard input's lines. Waits for signals: one that comes just before a read must not wait for it."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    pending = b""
+    while True:
+        ready, _, _ = select.select([0, reader], [], [])
+        if reader in ready:
+            os.read(reader, 4096)
+        if 0 in ready:
+            received = os.read(0, 4096)
+            if not received:
+                return
+            *complete, pending = (pending + received).split(b"\n")
+            yield from (line.decode() for line in complete)
+
+
 def main():
-    for number in set(signal.Signals) - {
-        signal.SIGKILL,
-        signal.SIGSTOP,
-        signal.SIGTSTP,
-        signal.SIGCHLD,
-        signal.SIGCONT,
-    }:
-        if number < signal.SIGRTMIN:
-            signal.signal(number, lambda caught, _: report(signal=signal.Signals(caught).name))
+    for name in REPORTED:
+        signal.signal(getattr(signal, name), lambda caught, _: report(signal=signal.Signals(caught).name))
+    commands = lines()
     report(started=os.getpid(), arguments=sys.argv[1:])
-    for line in iter(sys.stdin.readline, ""):
+    for line in commands:
         do(line.split())
 
 
