@@ -90,11 +90,14 @@ def receive_full(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Re
 
 
 def receive_full_in_steps(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Generator[None, None, Rebuilt]:
-    """The same, giving control back after every message, so that an event loop can breathe."""
+    """The same, giving control back after every member and message, so that an event loop can breathe."""
     messages: list[Message] = []
     value = chain.start(dialect.name)
+    head_end = position = 0
     try:
-        head_end = position = scan.find_history(body, dialect.history_key)
+        for reached in scan.iter_to_history(body, dialect.history_key):
+            head_end = position = reached
+            yield
         for start, end in scan.iter_messages(body, head_end):
             value = chain.extend(value, body[position:start], body[start:end])
             messages.append(Message(value, body[position:end], start - position))
