@@ -106,7 +106,12 @@ class ModelServer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
+        self.stop()
+
+    def stop(self) -> None:
+        """Nobody listens on its port any more, and all connections are closed."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for sock in list(self._sockets):
             with contextlib.suppress(OSError):
