@@ -113,7 +113,7 @@ def test_every_call_runs_once_and_its_deliveries_get_the_same_bytes(model, dupli
 
 
 def test_a_delivery_that_is_sent_in_full_after_a_resync_runs_once_as_well(model, duplicator, shim, start):
-    """Its frames come three times and are refused three times; then its body comes three times."""
+    """Its frame comes three times, and its body does."""
     conversation = Conversation()
     agent = shim.agent()
     agent.send(conversation.request())
@@ -128,7 +128,10 @@ def test_a_delivery_that_is_sent_in_full_after_a_resync_runs_once_as_well(model,
     assert receive(agent).body == ANSWER
     [refused, resent] = duplicator.settled()[1:]
     assert refused.request.value("History-Delta-Delivery") == resent.request.value("History-Delta-Delivery")
-    assert [answer.split(b" ")[1] for answer in refused.answers] == [b"409"] * 3
+    *at_once, afterwards = map(read_back, refused.answers)
+    assert [answer.status for answer in at_once] == [409, 409]
+    # By then the body may have come: the frame can be rebuilt, and its call is known.
+    assert afterwards.status == 409 or afterwards.body == ANSWER
     assert [read_back(answer).body for answer in resent.answers] == [ANSWER] * 3
     assert model.bodies[ran:] == conversation.sent[1:]
 
