@@ -47,21 +47,21 @@ def take_apart(scope: Scope, dialect: Dialect, body: bytes, candidates: Sequence
         new_ends.append(end)
     values = values + chain.extend_over(values[-1], body, position, new_starts, new_ends)
     conversation = Conversation(scope, body, head_end, starts + new_starts, ends + new_ends, values)
+    match = match or _match_behind(conversation, candidates)
     continues = match is not None and match.conversation.lives_on_in(conversation, match.shared)
     if match is not None and continues:
         conversation.health = match.conversation.health
-    elif match is None:
-        match = _match_behind(conversation, candidates)
     head_hash, tail_hash = chain.item_hash(conversation.head), chain.item_hash(conversation.tail)
     return TakenApart(conversation, match, continues, head_hash, tail_hash)
 
 
 def _match_behind(new: Conversation, candidates: Sequence[Conversation]) -> Optional[Match]:
-    """Where the very first message has changed: the most recent candidate whose last one stands in ``new``."""
+    """Where the very first message has changed: the most recent candidate that goes on in ``new`` all the same, or
+    whose last message stands there."""
     pieces_of_new = {new.piece(index) for index in range(1, new.count)} if candidates else set()
-    for candidate in candidates:
-        if candidate.count > 1 and candidate.piece(candidate.count - 1) in pieces_of_new:
-            return Match(candidate, 0)
+    for old in candidates:
+        if old.count and (old.lives_on_in(new, 0) or old.piece(old.count - 1) in pieces_of_new):
+            return Match(old, 0)
     return None
 
 

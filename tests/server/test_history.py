@@ -185,17 +185,15 @@ def test_a_pinned_history_outlives_what_grew_out_of_it():
             assert rollout.node(needed[0].chain)
 
 
-def test_over_the_limit_while_all_is_pinned_shrinks_at_the_end_of_a_call():
-    store = bounded(messages=2)
-    one, other = told(b"%020d" % 1, b"%020d" % 2), told(b"%020d" % 3, b"%020d" % 4)
+def test_over_the_limit_while_all_is_pinned_shrinks_at_the_end_of_the_call():
+    store = bounded(messages=4)
+    needed = told(*(b"%020d" % i for i in range(4)))
     with rollout_of(store) as rollout:
-        rollout.store(None, one, [])
-        with rollout.pinned(one[-1].chain):
-            rollout.store(None, other, [])
-            # Newer, but not pinned yet: it has to go.
-            assert rollout.message_count == 2
-            rollout.store(None, told(), [])
-        assert rollout.node(one[-1].chain)
+        rollout.store(None, needed, [])
+        with rollout.pinned(needed[-1].chain):
+            rollout.store(None, [], [item(b"the head"), item(b"the tail")])
+            assert rollout.message_count == 4
+        assert rollout.message_count == 0
 
 
 def test_pinning_what_is_not_held_is_harmless():

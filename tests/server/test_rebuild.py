@@ -390,6 +390,23 @@ def test_a_body_that_is_not_understood_is_not_held_and_no_error(sent, reason):
         assert rebuilt.identity != receive_full(rollout, CHAT, sent + b" ").identity
 
 
+@pytest.mark.parametrize("length", [10, 1000])
+def test_only_what_is_new_is_hashed(monkeypatch, length):
+    history = joined([said(n) for n in range(length)])
+    store = HistoryStore()
+    with store.in_flight("r") as rollout:
+        receive_full(rollout, CHAT, Body(HEAD, tuple(history), TAIL).raw)
+        new = (b",", said(5000))
+        sent = frame_of(
+            base_count=length, base_chain=names(history)[-1], append=[new], result=result_of([*history, new])
+        )
+        hashed = []
+        real = chain.extend
+        monkeypatch.setattr(chain, "extend", lambda *args: hashed.append(args) or real(*args))
+        assert rebuild_frame(rollout, CHAT, encode(sent)).held == (length + 1, sent.result.chain)
+        assert len(hashed) == 1
+
+
 def test_a_full_body_gives_control_back_between_messages():
     with HistoryStore().in_flight("r") as rollout:
         steps = receive_full_in_steps(rollout, CHAT, Body(HEAD, tuple(BASE), TAIL).raw)

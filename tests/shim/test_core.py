@@ -164,6 +164,21 @@ def test_a_frame_that_is_no_smaller_is_not_sent():
     assert (exchange.kind, exchange.reason) == (core.FULL, "frame-not-smaller")
 
 
+def test_a_frame_of_the_body_s_own_size_is_not_sent():
+    def call(padding: int) -> Exchange:
+        shim = speaking()
+        shim.capabilities_answered(200, [], b'{"version": 1}')
+        sent = body(b"1", tail=b'],"padding":"%s"}' % (b"x" * padding))
+        acknowledge(start(shim, sent))
+        return start(shim, sent)
+
+    # The frame names the tail by its hash: it stays as it is while the body grows.
+    padding = next(padding for padding in range(1, 500) if not is_full(call(padding)))
+    just_smaller = call(padding)
+    assert len(just_smaller.body) == len(just_smaller.agent_body) - 1
+    assert call(padding - 1).reason == "frame-not-smaller"
+
+
 @pytest.mark.parametrize("encodings", [[], ["zstd"], ["gzip"]])
 def test_only_an_advertised_coding_is_used(encodings):
     shim = speaking()
@@ -442,6 +457,37 @@ def test_an_answer_reported_twice_counts_once():
     assert len(shim._conversations) == 1
 
 
+@pytest.mark.parametrize(("status", "version"), [(500, None), (502, "2"), (503, None), (302, None), (200, None)])
+def test_after_a_failure_that_may_be_the_frame_s_the_next_call_goes_in_full(status, version):
+    shim = taught()
+    exchange = start(shim, TWO)
+    assert exchange.answered(*answer(status, version, None, None)) == core.RELAY
+    again = start(shim, TWO)
+    assert (again.kind, again.reason) == (core.FULL, "suspended")
+    acknowledge(again)
+    assert start(shim, TWO.and_then(said(20))).kind == core.DELTA
+
+
+def test_a_connection_that_broke_under_a_frame_counts_like_a_failure():
+    shim = taught()
+    start(shim, TWO).failed()
+    assert start(shim, TWO).kind == core.FULL
+    start(shim, TWO).failed()
+    assert start(shim, TWO).kind == core.FULL
+
+
+def test_what_a_conversation_has_become_replaces_it():
+    """Forty calls of a conversation, its last message marked anew in each, are one conversation."""
+    link = Link()
+    messages: list[bytes] = []
+    for number in range(40):
+        messages.append(b'{"role":"user","content":"%s"}' % said(number, 900)[27:-2])
+        marked = [*messages[:-1], messages[-1].replace(b"{", b'{"cache_control":1,', 1)]
+        link.call(body(*marked).raw)
+        check_shim(link.shim)
+        assert len(link.shim._conversations) == 1
+
+
 # --- suspensions ------------------------------------------------------------------------------------------------------
 
 
@@ -512,6 +558,16 @@ def test_one_conversation_s_suspension_is_not_another_s():
     assert kinds == [core.DELTA] * 20
 
 
+def test_frames_that_continue_nothing_are_suspended_too():
+    """Each call a history of its own that shares its first message with the last: no conversation, and one health."""
+    link = Link(Forgetful())
+    kinds = []
+    for number in range(30):
+        link.call(body(said(1), said(100 + number, 2000)).raw)
+        kinds.append("frame" if link.sent[-1][0].is_frame else "full")
+    assert full_runs(kinds)[:1] == [8]
+
+
 def test_a_mixed_fleet_is_tried_less_and_less():
     """Behind one address a server that speaks and one that does not, by turns: frames meet a 404."""
     link = Link()
@@ -578,6 +634,53 @@ def test_a_resync_of_one_call_leaves_the_one_beside_it_right():
         assert exchange.answered(*link.server.receive(CHAT, Sent(exchange))) == core.RELAY
         assert link.server.at_model[-1] == sent.raw
     works_on(link, TWO)
+
+
+class Guarded:
+    """Stands for something that calls share: each use of it must be under the core's lock."""
+
+    def __init__(self, shared: object, lock: threading.Lock) -> None:
+        self.__dict__.update(shared=shared, lock=lock, used=[])
+
+    def __getattr__(self, name: str) -> object:
+        assert self.lock.locked(), name
+        self.used.append(name)
+        return getattr(self.shared, name)
+
+    def __len__(self) -> int:
+        return self.__getattr__("__len__")()
+
+
+def test_all_that_calls_share_is_used_under_the_lock():
+    """What a test with threads finds only with luck."""
+    link = Link()
+    shared = ["_conversations", "_heads", "_tails", "_health"]
+    for name in shared:
+        setattr(link.shim, name, Guarded(getattr(link.shim, name), link.shim._lock))
+    for target, raw in wander(random.Random(3), 60):
+        link.call(raw, target)
+    link.server.forget_everything()
+    for target, raw in wander(random.Random(3), 10):
+        link.call(raw, target)
+    assert all(getattr(link.shim, name).used for name in shared)
+
+
+@pytest.mark.parametrize("change", ["suspended", "resynced", "failed", "accepted"])
+def test_a_conversation_s_health_changes_under_the_lock(monkeypatch, change):
+    locked = []
+    real = getattr(core.Health, change)
+    shim = taught()
+
+    def changing(health):
+        locked.append(shim._lock.locked())
+        return real(health)
+
+    monkeypatch.setattr(core.Health, change, changing)
+    acknowledge(start(shim, TWO))
+    start(shim, TWO).answered(500, [])
+    start(shim, ONE).answered(409, [SPOKEN, (wire.RESYNC_HEADER, "mismatch")])
+    assert locked
+    assert all(locked)
 
 
 class Agent(threading.Thread):

@@ -120,6 +120,16 @@ def test_a_moving_mark_costs_the_mark_not_the_message(marked):
     assert len(frame.encode(built)) <= size(*appended) + FIXED + 120 * marked
 
 
+def test_a_mark_that_leaves_the_only_message_costs_the_mark():
+    """The first call of all has but one message, and the mark on it."""
+    long = said(1, 6000)[40:-2]
+    before = body(text(long, marked=True), target=json_bodies.MESSAGES)
+    after = body(text(long, marked=False), said(2, 300), text(said(3)[40:-2], True), target=json_bodies.MESSAGES)
+    appended = [message for _, message in after.history[1:]]
+    other = body(said(70), said(71), target=json_bodies.MESSAGES)
+    assert cost(after, before, other, dialect=MESSAGES) <= size(*appended) + FIXED + 120
+
+
 def test_a_rewritten_last_message_that_shares_nothing_costs_itself():
     after = LONG.having(*(message for _, message in LONG.history[:-1]), said(99, 3000)).and_then(said(100, 100))
     built = frame_after(after, LONG)
