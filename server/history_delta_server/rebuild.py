@@ -5,7 +5,7 @@ A frame is rebuilt out of what its rollout holds and must come to the count, cha
 names, or it is refused with Resync and nothing is stored. A full body is taken apart and stored.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 from history_delta_protocol import chain, frame, pieces, scan, wire
@@ -14,11 +14,24 @@ from history_delta_protocol.frame import Frame, Malformed, Pieces, TooLarge
 
 from .history import Message, Node, RolloutHistories
 
-__all__ = ["Malformed", "Rebuilt", "Resync", "TooLarge", "rebuild_frame", "receive_full", "receive_full_in_steps"]
+__all__ = [
+    "OVER_LIMIT",
+    "Malformed",
+    "Rebuilt",
+    "Resync",
+    "TooLarge",
+    "rebuild_frame",
+    "rebuild_frame_in_steps",
+    "receive_full",
+    "receive_full_in_steps",
+]
 
 
 # The history alone is more than its rollout may hold, and is let go of at once.
 OVER_LIMIT = "over-history-limit"
+
+# What is hashed in about a millisecond.
+_STEP_BYTES = 1 << 20
 
 
 class Resync(Exception):
@@ -58,6 +71,20 @@ def rebuild_frame(
     max_line: int = wire.MAX_FRAME_LINE_BYTES,
 ) -> Rebuilt:
     """Rebuild the body of a decompressed frame. Raises Malformed, TooLarge or Resync; stores nothing then."""
+    return _run(rebuild_frame_in_steps(rollout, dialect, data, max_body, max_line))
+
+
+def rebuild_frame_in_steps(
+    rollout: RolloutHistories,
+    dialect: Dialect,
+    data: bytes,
+    max_body: int = wire.MAX_BODY_BYTES,
+    max_line: int = wire.MAX_FRAME_LINE_BYTES,
+    admit: Callable[[int], None] = lambda length: None,
+) -> Generator[None, None, Rebuilt]:
+    """The same, giving control back after every megabyte that an early edit makes it hash anew: some hundred bytes
+    can name all of a history. ``admit`` is told the body's length before a byte is copied, and may raise.
+    """
     received = frame.decode(data, max_body, max_line)
     result = received.result
     base = rollout.lineage(_base(rollout, dialect, received))
@@ -66,27 +93,22 @@ def rebuild_frame(
     # Before a byte is copied: pieces can be many times the size of the frame that names them.
     if result.length != _length(received, base, held_head, held_tail):
         raise Resync(wire.RESYNC_MISMATCH)
+    admit(result.length)
     head = _apply(held_head, received.head, "head")
     tail = _apply(held_tail, received.tail, "tail")
     unchanged = received.edits[0].at if received.edits else len(base)
-    messages = _messages_after(dialect, base, unchanged, received)
-    stem = base[unchanged - 1] if unchanged else None
-    _check(received, dialect, stem, messages, head, tail)
+    value = base[unchanged - 1].chain if unchanged else chain.start(dialect.name)
+    messages = yield from _chained(value, _contents_after(base, unchanged, received))
+    history = (unchanged + len(messages), messages[-1].chain if messages else value)
+    _check(received, history, head, tail)
     body = b"".join([head, *(node.data for node in base[:unchanged]), *(message.data for message in messages), tail])
-    rollout.store(stem, messages, [(result.head, head), (result.tail, tail)])
-    named = (result.message_count, result.chain)
-    return _rebuilt(rollout, body, received.content_type, named, (result.head, result.tail))
+    _store(rollout, base[:unchanged], messages, [(result.head, head), (result.tail, tail)])
+    return _rebuilt(rollout, body, received.content_type, history, (result.head, result.tail))
 
 
 def receive_full(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Rebuilt:
     """Take a full body apart and hold it; a body that is not understood is not held, and no error."""
-    steps = receive_full_in_steps(rollout, dialect, body)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            rebuilt: Rebuilt = done.value
-            return rebuilt
+    return _run(receive_full_in_steps(rollout, dialect, body))
 
 
 def receive_full_in_steps(rollout: RolloutHistories, dialect: Dialect, body: bytes) -> Generator[None, None, Rebuilt]:
@@ -109,6 +131,15 @@ def receive_full_in_steps(rollout: RolloutHistories, dialect: Dialect, body: byt
     head_hash, tail_hash = chain.item_hash(head), chain.item_hash(tail)
     rollout.store(None, messages, [(head_hash, head), (tail_hash, tail)])
     return _rebuilt(rollout, body, None, (len(messages), value), (head_hash, tail_hash))
+
+
+def _run(steps: Generator[None, None, Rebuilt]) -> Rebuilt:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            rebuilt: Rebuilt = done.value
+            return rebuilt
 
 
 def _rebuilt(
@@ -172,45 +203,56 @@ def _apply(held: bytes, item: frame.Item, field: str) -> bytes:
         raise Malformed(field + ".pieces", str(error)) from error
 
 
-def _messages_after(dialect: Dialect, base: list[Node], unchanged: int, received: Frame) -> list[Message]:
-    """The messages behind the first ``unchanged`` of the base: inserted, kept behind an edit, and appended ones."""
+def _chained(value: bytes, contents: Iterator[tuple[bytes, int]]) -> Generator[None, None, list[Message]]:
+    """The contents as messages behind the chain value ``value``, in steps of about a megabyte."""
     messages: list[Message] = []
-    value = base[unchanged - 1].chain if unchanged else chain.start(dialect.name)
-
-    def extend(data: bytes, separator_length: int) -> None:
-        nonlocal value
-        value = chain.extend(value, data[:separator_length], data[separator_length:])
-        messages.append(Message(value, data, separator_length))
-
-    position = unchanged
-    for place, edit in enumerate(received.edits):
-        for node in base[position : edit.at]:
-            extend(node.data, node.separator_length)
-        for index, (separator, inserted) in enumerate(edit.insert):
-            source = base[int(inserted.source)].message if isinstance(inserted, Pieces) else b""
-            message = _apply(source, inserted, f"edits[{place}][2][{index}][1]")
-            extend(separator + message, len(separator))
-        position = edit.at + edit.remove
-    for node in base[position:]:
-        extend(node.data, node.separator_length)
-    for separator, message in received.append:
-        extend(separator + message, len(separator))
+    hashed = 0
+    for content, separator_length in contents:
+        value = chain.extend(value, content[:separator_length], content[separator_length:])
+        messages.append(Message(value, content, separator_length))
+        hashed += len(content)
+        if hashed > _STEP_BYTES:
+            hashed = 0
+            yield
     return messages
 
 
-def _check(
-    received: Frame, dialect: Dialect, stem: Node | None, messages: list[Message], head: bytes, tail: bytes
-) -> None:
+def _contents_after(base: list[Node], unchanged: int, received: Frame) -> Iterator[tuple[bytes, int]]:
+    """Separator and message in one, and the separator's length, of each message behind the first ``unchanged`` of the
+    base: inserted ones, those kept behind an edit, and appended ones."""
+    position = unchanged
+    for place, edit in enumerate(received.edits):
+        for node in base[position : edit.at]:
+            yield node.data, node.separator_length
+        for index, (separator, inserted) in enumerate(edit.insert):
+            source = base[int(inserted.source)].message if isinstance(inserted, Pieces) else b""
+            yield separator + _apply(source, inserted, f"edits[{place}][2][{index}][1]"), len(separator)
+        position = edit.at + edit.remove
+    for node in base[position:]:
+        yield node.data, node.separator_length
+    for separator, message in received.append:
+        yield separator + message, len(separator)
+
+
+def _check(received: Frame, history: tuple[int, bytes], head: bytes, tail: bytes) -> None:
     """Count, chain, head and tail; the length has been checked."""
     result = received.result
-    count = (stem.count if stem else 0) + len(messages)
-    value = messages[-1].chain if messages else stem.chain if stem else chain.start(dialect.name)
     if (
-        (count, value) != (result.message_count, result.chain)
+        history != (result.message_count, result.chain)
         or _differs(received.head, head, result.head)
         or _differs(received.tail, tail, result.tail)
     ):
         raise Resync(wire.RESYNC_MISMATCH)
+
+
+def _store(
+    rollout: RolloutHistories, stem: list[Node], messages: list[Message], items: list[tuple[bytes, bytes]]
+) -> None:
+    """Hold ``messages`` behind the nodes of ``stem``, which may have been let go of between two steps."""
+    tip = rollout.node(stem[-1].chain) if stem else None
+    if stem and tip is None:
+        messages = [Message(node.chain, node.data, node.separator_length) for node in stem] + messages
+    rollout.store(tip, messages, items)
 
 
 def _differs(item: frame.Item, content: bytes, digest: bytes) -> bool:

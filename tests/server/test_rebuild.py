@@ -3,6 +3,7 @@
 
 import json
 import tracemalloc
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from history_delta_server.rebuild import (
     Rebuilt,
     Resync,
     rebuild_frame,
+    rebuild_frame_in_steps,
     receive_full,
     receive_full_in_steps,
 )
@@ -405,6 +407,83 @@ def test_only_what_is_new_is_hashed(monkeypatch, length):
         monkeypatch.setattr(chain, "extend", lambda *args: hashed.append(args) or real(*args))
         assert rebuild_frame(rollout, CHAT, encode(sent)).held == (length + 1, sent.result.chain)
         assert len(hashed) == 1
+
+
+MEGABYTES = [(b"", said(1))] + [(b",", b'"%d%s"' % (n, b"m" * 1_000_000)) for n in range(6)]
+
+
+def an_early_edit(store: HistoryStore) -> tuple[bytes, bytes]:
+    """A small frame that has to hash all of a large history anew, and its body."""
+    with store.in_flight("r") as rollout:
+        receive_full(rollout, CHAT, Body(HEAD, tuple(MEGABYTES), TAIL).raw)
+    changed = [(b"", said(2)), *MEGABYTES[1:]]
+    edit = Edit(0, 1, [(b"", said(2))])
+    sent = frame_of(base_count=7, base_chain=names(MEGABYTES)[-1], edits=[edit], result=result_of(changed))
+    return encode(sent), Body(HEAD, tuple(changed), TAIL).raw
+
+
+def the_rest_of(steps: Generator[None, None, Rebuilt]) -> Rebuilt:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def test_a_small_frame_that_makes_much_work_gives_control_back():
+    store = HistoryStore()
+    data, expected = an_early_edit(store)
+    assert len(data) < 1500
+    with store.in_flight("r") as rollout:
+        before = rollout.message_count
+        steps = rebuild_frame_in_steps(rollout, CHAT, data)
+        for _ in range(3):
+            next(steps)
+            assert rollout.message_count == before
+        assert the_rest_of(steps).body == expected
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_base_let_go_of_between_two_steps_is_stored_anew(again):
+    """Another call of the rollout runs in between, and needs the room."""
+    store = HistoryStore(HistoryLimits(rollout_bytes=10_000_000))
+    base = joined([said(n) for n in range(5)])
+    grown = [*base, *MEGABYTES[1:4], (b",", b"1")]
+    with store.in_flight("r") as rollout:
+        receive_full(rollout, CHAT, Body(HEAD, tuple(base), TAIL).raw)
+        sent = frame_of(base_count=5, base_chain=names(base)[-1], append=grown[5:], result=result_of(grown))
+        steps = rebuild_frame_in_steps(rollout, CHAT, encode(sent))
+        next(steps)
+        for filler in (b"x", b"y"):
+            receive_full(rollout, CHAT, body(*(b'"%d%s"' % (n, filler * 1_000_000) for n in range(6))).raw)
+        assert rollout.node(names(base)[-1]) is None
+        if again:
+            receive_full(rollout, CHAT, Body(HEAD, tuple(base), TAIL).raw)
+        rebuilt = the_rest_of(steps)
+        assert rebuilt.body == Body(HEAD, tuple(grown), TAIL).raw
+        assert rebuilt.held == (9, names(grown)[-1])
+        assert [node.data for node in rollout.lineage(rollout.node(names(grown)[-1]))] == [a + b for a, b in grown]
+    check_server(store)
+
+
+def test_a_body_is_admitted_before_a_byte_of_it_is_copied(large):
+    many = Pieces(chain.item_hash(LARGE_HEAD), ALL_OF_IT)
+    whole = result_of([(b"", LARGE_MESSAGE)], length=64_000_000 + len(LARGE_MESSAGE) + len(TAIL))
+    sent = encode(frame_of(head=many, base_count=1, base_chain=LARGE_VALUE, result=whole))
+    admitted = []
+
+    def admit(length: int) -> None:
+        admitted.append(length)
+        raise MemoryError
+
+    def try_it() -> None:
+        with large.store.in_flight("r") as rollout, pytest.raises(MemoryError):
+            next(rebuild_frame_in_steps(rollout, CHAT, sent, admit=admit))
+
+    before = large.contents()
+    assert memory_peak_of(try_it)[0] < 1_000_000
+    assert admitted == [whole.length]
+    assert large.contents() == before
 
 
 def test_a_full_body_gives_control_back_between_messages():
