@@ -69,7 +69,7 @@ class AgentResponse(web.StreamResponse):
             ],
             Framing.NO_BODY if self._request.method == "HEAD" else Framing.LENGTH,
         )
-        if not self._request.content.is_eof():
+        if answer.closes or not self._request.content.is_eof():
             # What is left of the body may never come, where the client waits for a 100 Continue.
             self._keep = False
         self.start(head, [], answer.body if head.framing is Framing.LENGTH else b"")

@@ -113,6 +113,8 @@ class App:
         await self._dispatcher.close()
 
     async def _route(self, request: web.BaseRequest, response: AgentResponse, report: Report) -> None:
+        if request.version not in ((1, 0), (1, 1)):
+            raise errors.not_http_1(505, "http_version_not_supported", "only HTTP/1.0 and HTTP/1.1 are spoken here")
         incoming = classify(request.method, request.raw_path, request.raw_headers, enabled=self._settings.enabled)
         report.rollout, report.delivery, report.reason = incoming.rollout, incoming.delivery, incoming.reason
         if incoming.route is Route.CAPABILITIES:

@@ -11,11 +11,12 @@ from .headers import Header
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole response of ours."""
+    """A whole response of ours. ``closes``: whatever comes next on the connection is not read."""
 
     status: int
     body: bytes
     headers: list[Header] = field(default_factory=list)
+    closes: bool = False
 
 
 class Refused(Exception):
@@ -64,6 +65,11 @@ def resync(dialect: Dialect | None, reason: str) -> Refused:
     made = refusal(dialect, wire.RESYNC_STATUS, wire.RESYNC_CODE, message, header)
     made.reason = reason
     return made
+
+
+def not_http_1(status: int, code: str, message: str) -> Refused:
+    """A request whose end others might see elsewhere: what follows it could be taken for what it is not."""
+    return Refused(Answer(status, error_body(None, status, code, message), closes=True), code)
 
 
 def not_found() -> Refused:

@@ -85,7 +85,7 @@ def origin_form(target: str) -> str:
 
 def _refuse_foreign(target: str, raw_headers: Headers) -> None:
     if headers.tokens(raw_headers, b"transfer-encoding") - {b"chunked"}:
-        raise errors.refusal(None, 501, "transfer_coding_not_supported", "the only transfer coding known is chunked")
+        raise errors.not_http_1(501, "transfer_coding_not_supported", "the only transfer coding known is chunked")
     if b"websocket" in headers.tokens(raw_headers, b"upgrade"):
         raise errors.upgrade_required()
     if _RESERVED in unquote(target.partition("?")[0]) + "/":
