@@ -29,7 +29,7 @@ class HistoryLimits:
     rollout_bytes: int = 256 * wire.MIB
     worker_bytes: int = 4096 * wire.MIB
     idle_seconds: float = 900.0
-    items: int = 256
+    items: int = 48  # a shim counts on the last six heads and six tails of a dialect
 
 
 class Node:

@@ -204,17 +204,18 @@ def best_match(body: bytes, head_end: int, candidates: Sequence[Conversation]) -
 
 
 class HeldItems(object):
-    """Heads and tails that the server acknowledged, by scope and hash."""
+    """Heads or tails that the server acknowledged, by scope and hash: the latest few, as it holds no more either."""
 
-    def __init__(self, max_bytes: int, max_count: int = 64) -> None:
+    def __init__(self, max_bytes: int, max_count: int = 64, max_of_scope: int = 6) -> None:
         self._max_bytes = max_bytes
         self._max_count = max_count
+        self._max_of_scope = max_of_scope
         self._items = OrderedDict()  # type: OrderedDict[Tuple[Scope, bytes], bytes]
         self.bytes = 0
 
     def of(self, scope: Scope) -> Dict[bytes, bytes]:
         """Bytes by hash, most recently used first."""
-        return OrderedDict((key[1], item) for key, item in reversed(self._items.items()) if key[0] == scope)
+        return OrderedDict((key[1], self._items[key]) for key in reversed(self._keys(scope)))
 
     def hold(self, scope: Scope, digest: bytes, item: bytes) -> None:
         if len(item) > self._max_bytes:
@@ -224,9 +225,17 @@ class HeldItems(object):
             self._items[key] = item
             self.bytes += len(item)
         self._items.move_to_end(key)
+        for old in self._keys(scope)[: -self._max_of_scope]:
+            self._drop(old)
         while self.bytes > self._max_bytes or len(self._items) > self._max_count:
-            self.bytes -= len(self._items.popitem(last=False)[1])
+            self._drop(next(iter(self._items)))
 
     def forget(self, scope: Scope) -> None:
-        for key in [key for key in self._items if key[0] == scope]:
-            self.bytes -= len(self._items.pop(key))
+        for key in self._keys(scope):
+            self._drop(key)
+
+    def _keys(self, scope: Scope) -> List[Tuple[Scope, bytes]]:
+        return [key for key in self._items if key[0] == scope]
+
+    def _drop(self, key: Tuple[Scope, bytes]) -> None:
+        self.bytes -= len(self._items.pop(key))

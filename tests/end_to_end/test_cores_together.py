@@ -253,6 +253,20 @@ def test_parallel_sub_agents_with_one_prompt_cost_what_each_appends():
         assert uplink.costs(agents[number], new) <= 400, (turn, number)
 
 
+def test_another_tail_with_each_call_is_bounded_and_always_held():
+    """As Codex sends it: 9 kB, no two alike. Old ones go at both ends, and never one that a frame then names."""
+    link = Link()
+    histories = {target: body(said(1), said(2), target=target) for target in (CHAT, RESPONSES, MESSAGES)}
+    rng = random.Random(4)
+    for number in range(150):
+        target = rng.choice(sorted(histories))
+        tail = b'],"tools":[%s],"id":"%s"}' % (b'{"a tool":1},' * 700 + b"0", rng.randbytes(8).hex().encode())
+        histories[target] = replace(histories[target].and_then(said(10 + number, 100)), tail=tail)
+        send(link, histories[target].raw, target, may_resync=False)
+    (rollout,) = link.server.store._rollouts.values()
+    assert rollout._item_bytes <= 48 * 9_700
+
+
 def test_a_main_conversation_survives_many_short_ones():
     uplink = Uplink()
     main = body(*(said(n, 2000) for n in range(20)), tail=TOOLS)

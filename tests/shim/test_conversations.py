@@ -312,6 +312,17 @@ def test_items_are_bounded_in_bytes_and_number():
     assert len(items.of(SCOPE)) == 4
 
 
+def test_a_scope_has_its_latest_few():
+    """Codex has another tail with each call."""
+    items = HeldItems(10_000, max_of_scope=3)
+    items.hold(OTHER, *item(b"other"))
+    for n in range(30):
+        items.hold(SCOPE, *item(b"%d" % n))
+    assert list(items.of(SCOPE).values()) == [b"29", b"28", b"27"]
+    assert list(items.of(OTHER).values()) == [b"other"]
+    assert items.bytes == 3 * 2 + 5
+
+
 def test_a_forgotten_scope_leaves_the_others():
     items = HeldItems(1000)
     for scope in (SCOPE, OTHER):
