@@ -118,7 +118,7 @@ class ModelCalls:
         sent = await read_frame(request, ticket, limits.max_body_bytes, limits.agent_pause_seconds)
         report.received_bytes = len(sent)
         begun = time.perf_counter()
-        data = await unpacked(request, sent, limits.max_body_bytes)
+        data = await unpacked(request, sent, ticket, limits.max_body_bytes)
         rebuilt = rebuild_frame(histories, _dialect(incoming), data, limits.max_body_bytes, limits.max_frame_line_bytes)
         report.rebuild_seconds = time.perf_counter() - begun
         ticket.resize(len(rebuilt.body))

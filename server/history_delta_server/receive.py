@@ -5,7 +5,7 @@ Bounded while it reads; what the bytes mean is rebuild.py's business.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -16,8 +16,8 @@ from . import headers
 from .admission import Ticket
 from .call import Framing
 
-# A gzip member may be a thousand times as large unpacked: beyond this it is unpacked beside the event loop.
-_UNPACK_ASIDE = 16 * wire.KIB
+# What has grown beyond this is unpacked beside the event loop.
+_UNPACK_ASIDE = 256 * wire.KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,25 @@ async def read_frame(request: web.BaseRequest, ticket: Ticket, limit: int, pause
     return sent
 
 
-async def unpacked(request: web.BaseRequest, sent: bytes, limit: int) -> bytes:
-    """The frame without its content coding. Raises Malformed and TooLarge."""
+async def unpacked(request: web.BaseRequest, sent: bytes, ticket: Ticket, limit: int) -> bytes:
+    """The frame without its content coding, counted as it grows. Raises Malformed, TooLarge and Busy."""
     codings = headers.tokens(request.raw_headers, b"content-encoding") - {b"identity"}
     if codings - {b"gzip"}:
         raise Malformed("Content-Encoding", "expected gzip or none")
     if not codings:
         return sent
-    if len(sent) <= _UNPACK_ASIDE:
-        return encoding.gunzip(sent, limit)
-    return await asyncio.to_thread(encoding.gunzip, sent, limit)
+    pieces = encoding.gunzip_pieces(sent, limit)
+    read: list[bytes] = []
+    size = len(sent)
+    while (piece := await _next(pieces, aside=size > _UNPACK_ASIDE)) is not None:
+        read.append(piece)
+        size += len(piece)
+        ticket.resize(size)
+    return read[0] if len(read) == 1 else b"".join(read)
+
+
+async def _next(pieces: Iterator[bytes], *, aside: bool) -> bytes | None:
+    return await asyncio.to_thread(next, pieces, None) if aside else next(pieces, None)
 
 
 async def _read(source: AsyncIterator[bytes], ticket: Ticket, limit: int, pause: float) -> bytes:
