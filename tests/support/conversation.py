@@ -67,7 +67,10 @@ class Conversation:
 
     def turn(self) -> None:
         """One more message, that of a tool or of a user."""
-        self._body = self._body.and_then(said(next(self._seeds), 600))
+        self.say(said(next(self._seeds), 600))
+
+    def say(self, message: bytes) -> None:
+        self._body = self._body.and_then(message)
 
     def request(self, *headers: str) -> bytes:
         self.sent.append(self._body.raw)
