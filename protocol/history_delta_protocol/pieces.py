@@ -120,15 +120,16 @@ def size_of(pieces: List[Piece]) -> int:
     return sum(len(piece) if isinstance(piece, bytes) else piece[1] for piece in pieces)
 
 
-def apply(old: bytes, pieces: List[Piece]) -> bytes:
-    """The item that the pieces make out of ``old``. Raises ValueError for a copy beyond its end."""
+def apply(old: bytes, pieces: List[Piece], begin: int = 0) -> bytes:
+    """The item that the pieces make out of ``old[begin:]``, in time that goes with what they make. Raises ValueError
+    for a copy beyond its end."""
     out = []
     for piece in pieces:
         if isinstance(piece, bytes):
             out.append(piece)
             continue
         offset, length = piece
-        if offset + length > len(old):
-            raise ValueError("copies %d bytes at %d of an item of %d bytes" % (length, offset, len(old)))
-        out.append(old[offset : offset + length])
+        if begin + offset + length > len(old):
+            raise ValueError("copies %d bytes at %d of an item of %d bytes" % (length, offset, len(old) - begin))
+        out.append(old[begin + offset : begin + offset + length])
     return b"".join(out)

@@ -45,10 +45,6 @@ class Node:
         self.count: int = parent.count + 1 if parent else 1
         self.children = 0
 
-    @property
-    def message(self) -> bytes:
-        return self.data[self.separator_length :]
-
 
 @dataclass(frozen=True, slots=True)
 class Message:

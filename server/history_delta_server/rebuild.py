@@ -192,13 +192,13 @@ def _size(item: frame.Item, held: bytes) -> int:
     return len(item) if isinstance(item, bytes) else len(held)
 
 
-def _apply(held: bytes, item: frame.Item, field: str) -> bytes:
+def _apply(held: bytes, item: frame.Item, field: str, begin: int = 0) -> bytes:
     if isinstance(item, bytes):
         return item
     if isinstance(item, str):
         return held
     try:
-        return pieces.apply(held, item.pieces)
+        return pieces.apply(held, item.pieces, begin)
     except ValueError as error:
         raise Malformed(field + ".pieces", str(error)) from error
 
@@ -225,8 +225,11 @@ def _contents_after(base: list[Node], unchanged: int, received: Frame) -> Iterat
         for node in base[position : edit.at]:
             yield node.data, node.separator_length
         for index, (separator, inserted) in enumerate(edit.insert):
-            source = base[int(inserted.source)].message if isinstance(inserted, Pieces) else b""
-            yield separator + _apply(source, inserted, f"edits[{place}][2][{index}][1]"), len(separator)
+            # Out of the node's own bytes: a frame can name a large message thousands of times for a byte of it.
+            source = base[int(inserted.source)] if isinstance(inserted, Pieces) else None
+            data, begin = (source.data, source.separator_length) if source else (b"", 0)
+            message = _apply(data, inserted, f"edits[{place}][2][{index}][1]", begin)
+            yield separator + message, len(separator)
         position = edit.at + edit.remove
     for node in base[position:]:
         yield node.data, node.separator_length

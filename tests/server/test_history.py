@@ -42,7 +42,7 @@ def item(data: bytes) -> tuple[bytes, bytes]:
 
 
 def contents(rollout: RolloutHistories, tip: bytes) -> list[bytes]:
-    return [node.message for node in rollout.lineage(rollout.node(tip))]
+    return [node.data[node.separator_length :] for node in rollout.lineage(rollout.node(tip))]
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def test_a_history_is_held_message_by_message():
         rollout.store(None, messages, [])
         node = rollout.node(messages[1].chain)
         assert node is not None
-        assert (node.count, node.message, node.data) == (2, b"bb", b",bb")
+        assert (node.count, node.data, node.separator_length) == (2, b",bb", 1)
         assert contents(rollout, messages[2].chain) == [b"a", b"bb", b"ccc"]
         assert rollout.lineage(None) == []
         assert rollout.node(START) is None

@@ -466,6 +466,37 @@ def test_a_base_let_go_of_between_two_steps_is_stored_anew(again):
     check_server(store)
 
 
+def test_many_bytes_of_one_large_message_cost_themselves():
+    """A frame of 47 kB that takes 1,500 times one byte of a large message: were the message copied each time, that
+    would be 15 GB, and its peak shows already."""
+    held = Held(HistoryStore())
+    base = [(b"", b"0"), (b",", b'"%s"' % (b"m" * 10_000_000))]
+    with held.store.in_flight("r") as rollout:
+        receive_full(rollout, CHAT, Body(HEAD, tuple(base), TAIL).raw)
+    inserts = [(b",", Pieces(1, [(1, 1)])) for _ in range(1500)]
+    # Without the large message itself, so that no copy of it is needed.
+    new = [base[0], *[(b",", b"m")] * 1500]
+    sent = frame_of(base_count=2, base_chain=names(base)[-1], edits=[Edit(1, 1, inserts)], result=result_of(new))
+    peak, rebuilt = memory_peak_of(lambda: held.rebuild(sent))
+    assert rebuilt.body == Body(HEAD, tuple(new), TAIL).raw
+    assert peak < 5_000_000
+
+
+def test_pieces_of_a_message_do_not_reach_into_its_separator():
+    held = Held(HistoryStore())
+    base = [(b"", b"0"), (b"   ,   ", b'"abc"')]
+    with held.store.in_flight("r") as rollout:
+        receive_full(rollout, CHAT, Body(HEAD, tuple(base), TAIL).raw)
+
+    def edited(*parts) -> Frame:
+        new = [base[0], (b",", b'"abc"')]
+        edit = Edit(1, 1, [(b",", Pieces(1, list(parts)))])
+        return frame_of(base_count=2, base_chain=names(base)[-1], edits=[edit], result=result_of(new))
+
+    assert held.rebuild(edited((0, 3), b'c"')).body.endswith(b'[0,"abc"' + TAIL)
+    assert held.refuses(edited((1, 5)), Malformed).field == "edits[0][2][0][1].pieces"
+
+
 def test_a_body_is_admitted_before_a_byte_of_it_is_copied(large):
     many = Pieces(chain.item_hash(LARGE_HEAD), ALL_OF_IT)
     whole = result_of([(b"", LARGE_MESSAGE)], length=64_000_000 + len(LARGE_MESSAGE) + len(TAIL))

@@ -277,6 +277,36 @@ def test_what_the_agent_sees_of_a_response_is_not_ours():
     assert exchange.response_headers(headers) == [("X-A", "1"), ("x-a", "2")]
 
 
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (CHAT, "/v1/.well-known/history-delta"),
+        (RESPONSES + "?stream=1", "/v1/.well-known/history-delta"),
+        ("/ng-rollout/r9/training-token-capture" + MESSAGES, "/v1/.well-known/history-delta"),
+        ("/base/ng-rollout/r9" + CHAT, "/base/v1/.well-known/history-delta"),
+        ("/v1/models", None),
+        ("/ng-rollout/.bad" + CHAT, None),
+    ],
+)
+def test_where_capabilities_are_asked_for(target, path):
+    assert Core().capabilities_target(target) == path
+
+
+def test_capabilities_are_asked_for_at_a_bounded_rate():
+    """A call a second for an hour, in front of a server that never speaks."""
+    now = [0.0]
+    shim = Core(clock=lambda: now[0])
+    asked = []
+    for second in range(3600):
+        now[0] = float(second)
+        if shim.capabilities_target(CHAT) is not None:
+            asked.append(second)
+            shim.capabilities_answered(404, [], b"")
+        assert start(shim, ONE).answered(200, []) == core.RELAY
+    assert asked[:6] == [0, 60, 180, 420, 900, 1500]
+    assert len(asked) == 9
+
+
 # --- what is done with an answer --------------------------------------------------------------------------------------
 
 STATUSES = [200, 302, 400, 404, 409, 429, 500, 501, 503]
