@@ -62,10 +62,14 @@ class Running:
 
     def logged(self) -> list[dict[str, Any]]:
         """The ``call`` lines since this process was started."""
+        return self.events("call")
+
+    def events(self, *names: str) -> list[dict[str, Any]]:
+        """The lines of these events since this process was started, as far as they are whole."""
         with self._log.open("rb") as file:
             file.seek(self._read)
             whole = file.read().rpartition(b"\n")[0].splitlines()
-        return [event for event in map(json.loads, whole) if event.get("event") == "call"]
+        return [event for event in map(json.loads, whole) if event.get("event") in names]
 
     def logged_on(self, path: str, count: int) -> list[dict[str, Any]]:
         """Those on a path, once there are so many: a line is written when a call is over, which no agent awaits."""
