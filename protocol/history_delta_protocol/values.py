@@ -22,6 +22,8 @@ MAX_MARKS = 262144
 # No more marks than that fit in the first window.
 _WINDOW = MAX_MARKS
 _GROWTH = 4
+# What of a number's fraction or exponent is not taken for one as long as its digits are not seen: ``e+``.
+_LONGEST_CUT = 2
 
 # Numbers are measured, not converted: a 10,000-digit integer is refused by int() on newer Pythons, and slow on all.
 # A latin-1 view of the body keeps one character a byte; strict=False lets control characters stand in strings.
@@ -65,8 +67,8 @@ class Values(object):
                 _check(self._text, position - start, self._levels)
             try:
                 value, end = _scan_value(self._text, position - start)
-                # What ends with the window may go on behind it: 1 begins 12.
-                if start + end < self._end or self._end == len(self._body):
+                # A number that ends about where the window does may go on behind it: 1 begins 12, 1.5 and 1e+5.
+                if start + end + _LONGEST_CUT < self._end or self._end == len(self._body):
                     return value, start + end
             except (ValueError, StopIteration):
                 if self._end == len(self._body):

@@ -48,10 +48,18 @@ def test_small_windows_find_what_the_slow_reference_finds(small_windows, body):
     assert split(body) == reference_split(body)
 
 
-def test_a_value_that_ends_with_the_window_may_go_on(small_windows):
-    for body in (b"12345", b"123456", b"12345678901", b"-1234.5e6 "):
-        assert Values(body, 9).read(0)[1] == len(body.strip())
+@pytest.mark.parametrize("window", range(1, 20))
+def test_a_value_cut_anywhere_by_the_window_is_read_whole(monkeypatch, window):
+    monkeypatch.setattr(values, "_WINDOW", window)
+    for value in (b"1", b"12345", b"-1.25", b"0.5e+10", b"1E-7", b"-Infinity", b"NaN", b"true", rb'"a\\\"\u0041b"'):
+        for rest in (b"", b",", b"]", b" ,2", b"x"):
+            for before in (b"", b"1,", b'"ab",'):
+                read = Values(before + value + rest, 9)
+                if before:
+                    read.read(0)
+                assert read.read(len(before))[1] == len(before + value)
     assert Values(b'{"ab"', 9).read(1) == ("ab", 5)
+    assert scan.split(b'{"messages":[1.5,-2.5e+1,3]}', "messages").ends == [16, 24, 26]
 
 
 def bytes_looked_at(monkeypatch):
