@@ -15,7 +15,7 @@ setup: $(STAMP)  ## a virtual environment with everything, in .venv
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "history-delta: Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
 demo: setup  ## the main job from start to finish, on an embedded scripted model
