@@ -8,7 +8,7 @@ does not understand is said by NotUnderstood, upon which the body travels in ful
 import re
 from typing import Iterator, NamedTuple, Sequence, Tuple
 
-from .values import NO_HISTORY, NOT_JSON, TOO_DEEP, TOO_MANY_MESSAGES, TOO_MANY_VALUES, NotUnderstood, Values
+from .values import MAX_MARKS, NO_HISTORY, NOT_JSON, TOO_DEEP, TOO_MANY_MESSAGES, TOO_MANY_VALUES, NotUnderstood, Values
 from .wire import MAX_JSON_DEPTH, MAX_MESSAGES
 
 __all__ = [
@@ -28,6 +28,9 @@ __all__ = [
 
 # A message lies inside the body's object and the history's array, a member before the history in the object alone.
 _MEMBER_LEVELS = MAX_JSON_DEPTH + 1
+# What stands before the history is short as a rule; no more marks than are allowed fit in the windows of messages.
+_MEMBER_WINDOW = 16384
+_MESSAGE_WINDOW = MAX_MARKS
 
 # Exactly JSON's four: bytes.isspace() would take 0x0b and 0x0c for blanks as well.
 _blanks = re.compile(rb"[ \t\n\r]*").match
@@ -64,7 +67,7 @@ def find_history(body: bytes, history_key: str) -> int:
 
 def iter_to_history(body: bytes, history_key: str) -> Iterator[int]:
     """The same in steps: the offset after each member before the history, and last the one after its ``[``."""
-    values = Values(body, _MEMBER_LEVELS)
+    values = Values(body, _MEMBER_LEVELS, _MEMBER_WINDOW)
     position = _expect(body, _skip(body, 0), b"{", NOT_JSON)
     while True:
         position = _skip(body, position)
@@ -84,7 +87,7 @@ def iter_messages(body: bytes, position: int, already: int = 0) -> Iterator[Tupl
     ``position`` is right after the ``[`` (``already`` = 0) or at the end of message number ``already``. Ends
     normally at the ``]``; raises NotUnderstood.
     """
-    values = Values(body, MAX_JSON_DEPTH)
+    values = Values(body, MAX_JSON_DEPTH, _MESSAGE_WINDOW)
     count = already
     while True:
         position = _blanks(body, position).end()  # type: ignore[union-attr]

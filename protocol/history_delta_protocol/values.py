@@ -19,8 +19,6 @@ TOO_MANY_VALUES = "too-many-values"
 # A value with more strings, brackets and commas than this is passed by: to build it would take seconds and gigabytes.
 MAX_MARKS = 262144
 
-# No more marks than that fit in the first window.
-_WINDOW = MAX_MARKS
 _GROWTH = 4
 # What of a number's fraction or exponent is not taken for one as long as its digits are not seen: ``e+``.
 _LONGEST_CUT = 2
@@ -44,12 +42,12 @@ class NotUnderstood(ValueError):
 
 
 class Values(object):
-    """The values of ``body``, none of which may nest deeper than ``levels``."""
+    """The values of ``body``, none of which may nest deeper than ``levels``, looked at ``window`` bytes at a time."""
 
-    def __init__(self, body: bytes, levels: int) -> None:
+    def __init__(self, body: bytes, levels: int, window: int = MAX_MARKS) -> None:
         self._body = body
         self._levels = levels
-        self._size = _WINDOW
+        self._size = window
         self._start = self._end = 0
         self._text = ""
         self._harmless = True

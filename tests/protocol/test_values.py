@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 @pytest.fixture
 def small_windows(monkeypatch):
-    monkeypatch.setattr(values, "_WINDOW", 5)
+    monkeypatch.setattr(scan, "_MEMBER_WINDOW", 5)
+    monkeypatch.setattr(scan, "_MESSAGE_WINDOW", 5)
     monkeypatch.setattr(values, "_GROWTH", 2)
 
 
@@ -50,15 +51,15 @@ def test_small_windows_find_what_the_slow_reference_finds(small_windows, body):
 
 @pytest.mark.parametrize("window", range(1, 20))
 def test_a_value_cut_anywhere_by_the_window_is_read_whole(monkeypatch, window):
-    monkeypatch.setattr(values, "_WINDOW", window)
     for value in (b"1", b"12345", b"-1.25", b"0.5e+10", b"1E-7", b"-Infinity", b"NaN", b"true", rb'"a\\\"\u0041b"'):
         for rest in (b"", b",", b"]", b" ,2", b"x"):
             for before in (b"", b"1,", b'"ab",'):
-                read = Values(before + value + rest, 9)
+                read = Values(before + value + rest, 9, window)
                 if before:
                     read.read(0)
                 assert read.read(len(before))[1] == len(before + value)
-    assert Values(b'{"ab"', 9).read(1) == ("ab", 5)
+    assert Values(b'{"ab"', 9, window).read(1) == ("ab", 5)
+    monkeypatch.setattr(scan, "_MESSAGE_WINDOW", window)
     assert scan.split(b'{"messages":[1.5,-2.5e+1,3]}', "messages").ends == [16, 24, 26]
 
 
@@ -94,7 +95,7 @@ def test_an_appended_message_is_all_that_is_looked_at(monkeypatch):
     )
     body = b'{"messages":[' + b'"%s",' % (b"y" * 3000) * 1000 + b'1],"tail":"' + b"z" * 3_000_000 + b'"}'
     assert list(scan.iter_messages(body, body.index(b",1]"), 1000)) == [(body.index(b",1]") + 1, body.index(b"],"))]
-    assert sum(looked) <= values._WINDOW
+    assert sum(looked) <= scan._MESSAGE_WINDOW
 
 
 LARGE = 6_000_000
@@ -159,7 +160,7 @@ def test_many_messages_of_many_values_are_read_one_by_one(monkeypatch, unit):
     sizes = calls_of_the_scanner(monkeypatch)
     body = b'{"messages":[' + b",".join([message] * 20) + b"]}"
     assert len(scan.split(body, "messages").ends) == 20
-    assert max(sizes) <= values._WINDOW
+    assert max(sizes) <= scan._MESSAGE_WINDOW
 
 
 def test_up_to_the_bound_a_value_is_read():
