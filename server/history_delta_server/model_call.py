@@ -7,7 +7,7 @@ What a full capture of a rollout would record is known, whole and checked, betwe
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -24,14 +24,14 @@ from .dispatch import Dispatcher, Outgoing
 from .full_sends import FullSends
 from .headers import Header
 from .history import HistoryStore, RolloutHistories
-from .rebuild import Malformed, Rebuilt, Resync, TooLarge, rebuild_frame, receive_full_in_steps
+from .rebuild import Malformed, Rebuilt, Resync, TooLarge, rebuild_frame_in_steps, receive_full_in_steps
 from .receive import framing_of, read_body, read_frame, unpacked
 from .relay import relay
 from .report import DELTA, FULL, REFUSED_REPEAT, Report
 from .request import Incoming
 from .settings import Settings
 
-# Splitting a large body gives way to other calls this often.
+# Splitting or rebuilding a large body gives way to other calls this often.
 _SLICE_SECONDS = 0.005
 
 
@@ -119,9 +119,17 @@ class ModelCalls:
         report.received_bytes = len(sent)
         begun = time.perf_counter()
         data = await unpacked(request, sent, ticket, limits.max_body_bytes)
-        rebuilt = rebuild_frame(histories, _dialect(incoming), data, limits.max_body_bytes, limits.max_frame_line_bytes)
+        rebuilt = await _in_slices(
+            rebuild_frame_in_steps(
+                histories,
+                _dialect(incoming),
+                data,
+                limits.max_body_bytes,
+                limits.max_frame_line_bytes,
+                admit=ticket.resize,
+            )
+        )
         report.rebuild_seconds = time.perf_counter() - begun
-        ticket.resize(len(rebuilt.body))
         onward = headers.replaced(headers.end_to_end(incoming.headers), b"Content-Encoding", None)
         # The decoder has made sure that it is a header's value, and not the frame's own.
         content_type = None if rebuilt.content_type is None else rebuilt.content_type.encode("latin-1")
@@ -149,7 +157,7 @@ class ModelCalls:
         if headers.values(incoming.headers, b"content-encoding"):
             rebuilt = _not_split(body.start, full_sends.ENCODED)
         else:
-            rebuilt = await _split(histories, _dialect(incoming), body.start)
+            rebuilt = await _in_slices(receive_full_in_steps(histories, _dialect(incoming), body.start))
         report.rebuild_seconds = time.perf_counter() - begun
         report.reason = rebuilt.reason or self._full_sends.reason(incoming, rollout_is_new=rollout_is_new)
         return self._whole(incoming, rebuilt, onward, report)
@@ -216,8 +224,8 @@ def _dialect(incoming: Incoming) -> Dialect:
     return incoming.dialect
 
 
-async def _split(histories: RolloutHistories, dialect: Dialect, body: bytes) -> Rebuilt:
-    steps = receive_full_in_steps(histories, dialect, body)
+async def _in_slices(steps: Generator[None, None, Rebuilt]) -> Rebuilt:
+    """What the steps come to, giving way to other calls every few milliseconds."""
     give_way_at = time.perf_counter() + _SLICE_SECONDS
     while True:
         try:

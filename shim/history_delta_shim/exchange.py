@@ -15,7 +15,7 @@ from . import answers, http1
 from .agent_connection import AgentConnection
 from .body_budget import BodyBudget, Lease
 from .connection import AgentLeft, Broken
-from .core import REFUSE, RESEND, Core
+from .core import REFUSE, RELAY, RESEND, Core
 from .forwarding import Forwarding
 from .headers import FRAMING, Headers, end_to_end, tokens
 from .log import Log, describe
@@ -160,7 +160,14 @@ class Exchange(object):
         except Broken:
             call.failed()
             raise
-        return response, call.answered(response.status, response.headers)
+        return response, self._decision(call, response)
+
+    def _decision(self, call: Any, response: http1.Response) -> str:
+        try:
+            return str(call.answered(response.status, response.headers))
+        except Exception as error:  # the call has been answered: that answer must not be lost
+            self._shared.log.event("core-failed", error=describe(error))
+            return RELAY
 
     def _start(self, body: bytes) -> Any:
         started = time.monotonic()

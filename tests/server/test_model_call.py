@@ -290,6 +290,30 @@ async def test_small_frames_buy_no_more_traffic_than_may_be_in_flight(start_mode
     await gateway.until(lambda: gateway.metric("bytes_in_flight") == 0)
 
 
+async def test_a_frame_that_is_too_much_is_refused_before_anything_is_made_of_it(
+    start_model, start_gateway, shim
+) -> None:
+    release = asyncio.Event()
+
+    async def wait(exchange) -> None:
+        if len(model.requests) > 1:
+            await release.wait()
+        await exchange.respond()
+
+    model = await start_model(wait)
+    gateway = await start_gateway(model, max_rollout_bytes_in_flight=2_500_000)
+    body, longer = shim.chat("x" * 1_500_000), shim.chat("x" * 1_500_000, "y")
+    await gateway.post(CHAT, body, shim.headers())
+    waiting = await gateway.send(CHAT, shim.frame(body, body), shim.frame_headers(delivery="1" * 32))
+    await gateway.until(lambda: len(model.requests) == 2)
+    held = gateway.metric("histories_messages")
+    refused = await gateway.post(CHAT, shim.frame(body, longer), shim.frame_headers(delivery="2" * 32))
+    assert (refused.status, refused.error["code"]) == (429, "history_delta_busy")
+    assert gateway.metric("histories_messages") == held
+    release.set()
+    assert (await waiting.receive()).status == 200
+
+
 async def test_a_call_counts_as_in_flight_until_the_model_is_done_with_it(start_model, start_gateway, shim) -> None:
     model = await start_model(None)
     gateway = await start_gateway(model)
@@ -494,10 +518,12 @@ class TestRepeatedDeliveries:
 
 
 @pytest.mark.parametrize(("slice_seconds", "gives_way"), [(0.0, True), (3600.0, False)])
-async def test_splitting_a_large_body_gives_way_to_other_calls(
-    start_model, start_gateway, shim, monkeypatch, slice_seconds, gives_way
+@pytest.mark.parametrize("framed", [False, True])
+async def test_a_large_body_gives_way_to_other_calls(
+    start_model, start_gateway, shim, monkeypatch, slice_seconds, gives_way, framed
 ) -> None:
     monkeypatch.setattr("history_delta_server.model_call._SLICE_SECONDS", slice_seconds)
+    monkeypatch.setattr("history_delta_server.rebuild._STEP_BYTES", 0)
     gateway = await start_gateway(await start_model())
     turns = 0
 
@@ -508,7 +534,9 @@ async def test_splitting_a_large_body_gives_way_to_other_calls(
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
-    answer = await gateway.post(CHAT, shim.chat(*("x" for _ in range(2000))), shim.headers())
+    body = shim.chat(*("x" for _ in range(2000)))
+    sent, sent_headers = (shim.frame(None, body), shim.frame_headers()) if framed else (body, shim.headers())
+    answer = await gateway.post(CHAT, sent, sent_headers)
     running.cancel()
-    assert answer.one("History-Delta-Held") == shim.held(shim.chat(*("x" for _ in range(2000))))
+    assert answer.one("History-Delta-Held") == shim.held(body)
     assert (turns > 2000) is gives_way

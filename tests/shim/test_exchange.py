@@ -424,3 +424,11 @@ def test_a_failure_of_the_core_costs_the_saving_and_not_the_call(start_shim, ups
         received, relayed = exchange(shim.agent(), upstream, request, answer(b"r", "Connection: close"))
         assert (received.body, relayed.body) == (b"{}", b"r")
     assert shim.next_logged("core-failed")["error"].startswith("ZeroDivisionError at exchange.py")
+
+
+def test_a_failure_of_the_core_after_the_answer_does_not_lose_it(start_shim, upstream):
+    breaking = "import history_delta_shim.core as c; c.Exchange.answered = lambda *a: 1 / 0; "
+    shim = start_shim("--upstream", upstream.origin, before=breaking)
+    _, relayed = exchange(shim.agent(), upstream, post(b"{}"), answer(b"r", "Connection: close"))
+    assert (relayed.line[0], relayed.body) == (200, b"r")
+    assert shim.next_logged("core-failed")["error"].startswith("ZeroDivisionError at exchange.py")
