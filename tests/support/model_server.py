@@ -169,14 +169,14 @@ def head(*lines: str) -> bytes:
 
 
 def read_request(source: BinaryIO) -> Request | None:
-    """A request; None at the end of input."""
-    start = source.readline()
-    if not start:
-        return None
-    method, target, _ = start.decode("latin-1").split(" ")
-    headers = []
-    while (line := source.readline().decode("latin-1").removesuffix("\r\n")) != "":
-        headers.append((line.partition(": ")[0], line.partition(": ")[2]))
+    """A whole request; None where the input ends before that."""
+    lines = []
+    while (line := source.readline()) != b"\r\n":
+        if not line.endswith(b"\r\n"):
+            return None
+        lines.append(line.decode("latin-1").removesuffix("\r\n"))
+    method, target, _ = lines[0].split(" ")
+    headers = [(line.partition(": ")[0], line.partition(": ")[2]) for line in lines[1:]]
     request = Request(method, target, headers, b"")
     if request.value("Transfer-Encoding") is not None:
         body = b"".join(_chunks(source))
