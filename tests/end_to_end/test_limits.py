@@ -9,7 +9,7 @@ import threading
 import pytest
 from history_delta_protocol.wire import FRAME_MEDIA_TYPE
 from support.conversation import DIALECTS, Conversation, new_rollout, receive
-from support.endpoints import Endpoint, ListeningEndpoint
+from support.endpoints import PATIENCE, Endpoint, ListeningEndpoint
 from support.model_server import head
 from support.watched_wire import FRAME, FULL
 
@@ -200,4 +200,68 @@ def test_what_two_could_read_differently_is_refused_and_nothing_behind_it_is_rea
     # The first that reaches the model since then: neither that one did, nor what stood behind it.
     assert call.body == conversation.sent[0]
     call.respond(b"{}")
+    agent.close()
+
+
+# --- what is held and what is under way -------------------------------------------------------------------------------
+
+
+def test_a_server_that_can_hold_too_little_of_a_rollout_costs_full_sends_and_no_errors(start):
+    way = start.way(max_rollout_history_bytes=6000)
+    conversation = Conversation()
+    for _ in range(20):
+        way.succeed(conversation)
+        conversation.turn()
+    assert way.model.bodies == conversation.sent
+    assert len(way.wire.kinds) <= 20 + 6  # at most a refused frame before some of the full sends
+
+
+def test_rollouts_that_push_each_other_out_cost_full_sends_and_no_errors(start):
+    """One after another, more of them than can be held: whichever comes next was pushed out longest ago."""
+    way = start.way(max_history_bytes=30_000)
+    conversations = [Conversation() for _ in range(8)]
+    for _ in range(8):
+        for conversation in conversations:
+            way.succeed(conversation)
+            conversation.turn()
+    for number, conversation in enumerate(conversations):
+        assert way.model.bodies[number::8] == conversation.sent
+        logged = way.shim.logged_on(conversation.path, 8)
+        assert {call["status"] for call in logged} == {200}
+        assert sum(call["resynced"] for call in logged) <= 3
+    # What a call under way adds is looked at with the next one.
+    assert way.server.metric("histories_bytes") <= 30_000 + 10_000
+
+
+@pytest.mark.parametrize("through", ["shim", "server"])
+def test_an_agent_that_does_not_read_holds_its_model_back_and_loses_nothing(way, through):
+    """What is under way of an answer is bounded at both ends, however much there is of it."""
+    agent = getattr(way, through).agent()
+    agent.send(Conversation(streamed=True).request())
+    call = way.model.next_call()
+    before = [end.resident_bytes() for end in (way.server, way.shim)]
+    call.stream("Content-Type: text/event-stream")
+    held_back = threading.Event()
+    # Small enough to be taken at once where anything is.
+    pieces = [bytes([number % 251]) * 16_384 for number in range(2500)]
+    sent = []
+
+    def play() -> None:
+        for piece in pieces:
+            while not call.can_send():
+                held_back.set()
+            call.chunk(piece)
+            sent.append(len(piece))
+        call.end()
+
+    model = threading.Thread(target=play, daemon=True)
+    model.start()
+    assert held_back.wait(PATIENCE), "nothing held the model back"
+    assert sum(sent) < 32 * MIB
+    for end, resident in zip((way.server, way.shim), before, strict=True):
+        assert end.resident_bytes() - resident < 24 * MIB
+    received = receive(agent)
+    model.join(PATIENCE)
+    assert received.ended
+    assert received.body == b"".join(pieces)
     agent.close()

@@ -81,9 +81,11 @@ class Conversation:
 def receive(agent: Endpoint) -> Received:
     """A response as far as it comes."""
     message = agent.read_response_head("POST")
+    pieces, ended = [], True
     try:
         while (data := agent.next_data()) is not None:
-            message.body += data
+            pieces.append(data)
     except (h11.RemoteProtocolError, ConnectionResetError):
-        return Received(message, ended=False)
-    return Received(message, ended=True)
+        ended = False
+    message.body = b"".join(pieces)
+    return Received(message, ended)

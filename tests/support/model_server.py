@@ -51,6 +51,10 @@ class ModelCall:
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
+    def can_send(self, seconds: float = 0.5) -> bool:
+        """Whether the other side takes more, waiting so long for it."""
+        return bool(select.select([], [self._socket], [], seconds)[1])
+
     def respond(self, body: bytes, *headers: str, status: str = "200 OK") -> None:
         """A whole answer with its length."""
         self.send(head(f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}") + body)
