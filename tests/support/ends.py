@@ -72,7 +72,10 @@ class Running:
         return [event for event in map(json.loads, whole) if event.get("event") in names]
 
     def logged_on(self, path: str, count: int) -> list[dict[str, Any]]:
-        """Those on a path, once there are so many: a line is written when a call is over, which no agent awaits."""
+        """Those on a path, once there are so many, the smaller bodies first.
+
+        A line is written when a call is over, which no agent awaits: the next call's may stand before it.
+        """
 
         def all_of_them() -> list[dict[str, Any]] | None:
             calls = [call for call in self.logged() if call["path"] == path]
@@ -80,7 +83,7 @@ class Running:
 
         calls: list[dict[str, Any]] = wait_until(all_of_them, f"{count} calls on {path} are logged")
         assert len(calls) == count
-        return calls
+        return sorted(calls, key=lambda call: call["body_bytes"])
 
     def stop(self) -> int:
         """Have it end in good order."""
