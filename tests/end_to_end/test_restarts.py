@@ -135,6 +135,8 @@ def is_listening(port: int) -> bool:
         connect(port).close()
     except ConnectionRefusedError:
         return False
+    except ConnectionResetError:  # while it is being closed
+        return True
     return True
 
 
