@@ -11,6 +11,7 @@ import pytest
 from support.conversation import Conversation, Received, receive
 from support.endpoints import Endpoint
 from support.ends import ServerProcess, ShimProcess
+from support.interpreters import supported
 from support.model_server import ModelCall, ModelServer
 from support.shim_archive import build_shim
 from support.watched_wire import Wire, watched_wire
@@ -52,13 +53,17 @@ class Way:
 
 @pytest.fixture(scope="module")
 def way(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
-    """One for all tests of a module: each has conversations and rollouts of its own."""
+    """One for all tests of a module: each has conversations and rollouts of its own.
+
+    Its shim runs on the oldest Python that there is; those of ``start`` run on this one.
+    """
     folder = tmp_path_factory.mktemp("way")
     with ExitStack() as stack:
         model = stack.enter_context(ModelServer())
         server = stack.enter_context(ServerProcess(folder, model.origin))
         wire = stack.enter_context(watched_wire(server.origin))
-        shim = stack.enter_context(ShimProcess(archive, folder, wire.origin))
+        oldest = next(iter(supported().values()))
+        shim = stack.enter_context(ShimProcess(archive, folder, wire.origin, python=oldest))
         yield Way(model, server, wire, shim)
 
 
