@@ -48,7 +48,7 @@ def test_a_server_that_starts_again_has_forgotten_everything_and_that_costs_one_
     assert way.model.bodies == conversation.sent
     assert way.wire.kinds == [FRAME, FRAME, FRAME, FULL, FRAME]
     assert way.server.metric('resyncs_total{reason="unknown-base"}') == 1
-    assert way.server.metric('full_sends_total{reason="after-resync"}') == 1
+    assert way.server.metric('full_sends_total{reason="resync:unknown-base"}') == 1
 
 
 def test_a_server_that_starts_again_switched_off_gets_plain_calls(start, at_work):
