@@ -6,6 +6,7 @@ PROTOCOL_VERSION = 1
 VERSION_HEADER = "History-Delta-Version"
 DELIVERY_HEADER = "History-Delta-Delivery"
 ROLLOUT_HEADER = "History-Delta-Rollout"
+FULL_HEADER = "History-Delta-Full"
 HELD_HEADER = "History-Delta-Held"
 RESYNC_HEADER = "History-Delta-Resync"
 # Every header of ours is hop-local: stripped from what is forwarded, in both directions.
@@ -41,6 +42,27 @@ RESYNC_REASONS = frozenset(
         RESYNC_NEW_OWNER,
         RESYNC_DISABLED,
     ]
+)
+
+# Why a client sent a body in full, as it tells the server; for logs and metrics alone.
+FULL_REASONS = frozenset(
+    [
+        "peer-does-not-speak",
+        "content-encoding",
+        "content-type-repeated",
+        "content-type-not-restorable",
+        "too-large",
+        "not-json",
+        "no-history",
+        "too-deep",
+        "too-many-messages",
+        "too-many-values",
+        "over-peer-limit",
+        "frame-not-smaller",
+        "frame-not-understood",
+        "suspended",
+    ]
+    + ["resync:" + reason for reason in RESYNC_REASONS]
 )
 
 KIB = 1024

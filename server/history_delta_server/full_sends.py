@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a body came in full: the question that a fleet without savings asks first. A plain object without I/O."""
+"""Why a body came in full: the question that a fleet without savings asks first. The shim knows, and says so."""
 
-from collections import OrderedDict
+from history_delta_protocol import wire
 
+from . import headers
 from .request import Incoming
 
 NO_SHIM = "no-shim"
-AFTER_RESYNC = "after-resync"
-FIRST_CALL = "first-call"
-SHIM_CHOSE = "shim-chose"
-TOO_LARGE = "too-large-to-hold"
+UNSTATED = "unstated"
+# Where this server sees it for itself.
+TOO_LARGE = "too-large"
 ENCODED = "content-encoding"
 
-_REMEMBERED = 4096
+_HEADER = wire.FULL_HEADER.lower().encode("ascii")
 
 
-class FullSends:
-    """Remembers the latest resyncs, so that the full send which heals one is told from others."""
-
-    def __init__(self) -> None:
-        self._resynced: OrderedDict[tuple[str | None, str | None], None] = OrderedDict()
-
-    def resynced(self, incoming: Incoming) -> None:
-        self._resynced[incoming.rollout, incoming.delivery] = None
-        if len(self._resynced) > _REMEMBERED:
-            self._resynced.popitem(last=False)
-
-    def reason(self, incoming: Incoming, *, rollout_is_new: bool) -> str:
-        """For a body that is held; one that is not says why itself."""
-        if not incoming.speaks_protocol:
-            return NO_SHIM
-        if self._resynced.pop((incoming.rollout, incoming.delivery), self) is None:
-            return AFTER_RESYNC
-        return FIRST_CALL if rollout_is_new else SHIM_CHOSE
+def stated_reason(incoming: Incoming) -> str:
+    """What the shim gave as its reason. Only known ones are taken over: they become labels of a metric."""
+    if not incoming.speaks_protocol:
+        return NO_SHIM
+    stated = headers.values(incoming.headers, _HEADER)
+    reason = stated[0].decode("latin-1") if stated else UNSTATED
+    return reason if reason in wire.FULL_REASONS else UNSTATED

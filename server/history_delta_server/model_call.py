@@ -21,7 +21,6 @@ from .agent_response import AgentResponse
 from .call import Call, Framing
 from .deliveries import Deliveries, Reused
 from .dispatch import Dispatcher, Outgoing
-from .full_sends import FullSends
 from .headers import Header
 from .history import HistoryStore, RolloutHistories
 from .rebuild import Malformed, Rebuilt, Resync, TooLarge, rebuild_frame_in_steps, receive_full_in_steps
@@ -64,7 +63,6 @@ class ModelCalls:
         self._deliveries = deliveries
         self._dispatcher = dispatcher
         self._new_call = new_call
-        self._full_sends = FullSends()
 
     async def handle(
         self, request: web.BaseRequest, response: AgentResponse, incoming: Incoming, report: Report
@@ -153,13 +151,12 @@ class ModelCalls:
             return Request(report.counting(body.pieces()), framing_of(request), onward, None)
         report.received_bytes = len(body.start)
         begun = time.perf_counter()
-        rollout_is_new = not histories.message_count
         if headers.values(incoming.headers, b"content-encoding"):
             rebuilt = _not_split(body.start, full_sends.ENCODED)
         else:
             rebuilt = await _in_slices(receive_full_in_steps(histories, _dialect(incoming), body.start))
         report.rebuild_seconds = time.perf_counter() - begun
-        report.reason = rebuilt.reason or self._full_sends.reason(incoming, rollout_is_new=rollout_is_new)
+        report.reason = rebuilt.reason or full_sends.stated_reason(incoming)
         return self._whole(incoming, rebuilt, onward, report)
 
     def _whole(self, incoming: Incoming, rebuilt: Rebuilt, onward: list[Header], report: Report) -> Request:
@@ -215,7 +212,6 @@ class ModelCalls:
             raise errors.reused(dialect, str(error)) from error
         except Resync as error:
             report.resync = error.reason
-            self._full_sends.resynced(incoming)
             raise errors.resync(dialect, error.reason) from error
 
 

@@ -110,7 +110,9 @@ class Core(object):
             return exchange
         exchange.identify(self._new_id(), None if split.rollout else self._rollout)
         exchange.scope = (dialect.name, split.base, split.rollout or self._rollout)
-        exchange.reason = self._try_frame(exchange, dialect, exchange.scope)
+        why_full = self._try_frame(exchange, dialect, exchange.scope)
+        if why_full is not None:
+            exchange.send_full(why_full)
         return exchange
 
     def _try_frame(self, exchange: "Exchange", dialect: Dialect, scope: Scope) -> Optional[str]:
@@ -145,8 +147,8 @@ class Core(object):
         packed = encoding.gzip_if_smaller(data) if "gzip" in capabilities.encodings else data
         if len(packed) >= len(exchange.agent_body):
             return "frame-not-smaller"
-        exchange.send_frame(packed, packed is not data, DELTA if built.base_count else SELF_CONTAINED)
-        return None if built.base_count else "no-base"
+        exchange.send_frame(packed, packed is not data, built.base_count)
+        return None
 
     def spoken(self) -> None:
         """A response carried the protocol's version."""
@@ -225,7 +227,6 @@ class Exchange(object):
         self._dialect = dialect
         self._own_headers = []  # type: Headers
         self._sent_frame = False
-        self._resent = False
         self.agent_headers = headers
         self.agent_body = body
         self.scope = None  # type: Optional[Scope]
@@ -247,21 +248,23 @@ class Exchange(object):
         ]
         if rollout is not None:
             self._own_headers.append((wire.ROLLOUT_HEADER, rollout))
-        self._send_full()
 
-    def send_frame(self, data: bytes, gzipped: bool, kind: str) -> None:
-        self.kind = kind
+    def send_frame(self, data: bytes, gzipped: bool, base_count: int) -> None:
+        self.kind = DELTA if base_count else SELF_CONTAINED
+        self.reason = None if base_count else "no-base"
         self.body = data
         self._sent_frame = True
         self.headers = _with_content_type(self.agent_headers, wire.FRAME_MEDIA_TYPE) + self._own_headers
         if gzipped:
             self.headers.append(("Content-Encoding", "gzip"))
 
-    def _send_full(self) -> None:
+    def send_full(self, reason: str) -> None:
+        """``reason``, one of wire.FULL_REASONS, goes along: only here is it known, and only there is it seen."""
         self.kind = FULL
+        self.reason = reason
         self.body = self.agent_body
         self._sent_frame = False
-        self.headers = self.agent_headers + self._own_headers
+        self.headers = self.agent_headers + self._own_headers + [(wire.FULL_HEADER, reason)]
 
     def answered(self, status: int, headers: Headers) -> str:
         """RELAY the response, RESEND (consume or close it first), or REFUSE. Where none comes: ``failed``."""
@@ -314,8 +317,7 @@ class Exchange(object):
     def _resend(self, reason: str) -> str:
         if self.health is not None:
             self._core.refused(self.health)
-        self.reason = reason
-        self._send_full()
+        self.send_full(reason)
         return RESEND
 
     def _acknowledged(self, held: str) -> None:

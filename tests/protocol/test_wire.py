@@ -8,6 +8,7 @@ def test_headers_share_the_prefix_by_which_they_are_stripped():
     headers = [value for name, value in vars(wire).items() if name.endswith("_HEADER")]
     assert sorted(headers) == [
         "History-Delta-Delivery",
+        "History-Delta-Full",
         "History-Delta-Held",
         "History-Delta-Resync",
         "History-Delta-Rollout",

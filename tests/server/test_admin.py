@@ -37,7 +37,7 @@ async def test_health_ready_and_metrics(start_model, start_gateway, shim, admin_
     assert samples["history_delta_calls_total", "full"] == 1
     assert samples["history_delta_calls_total", "delta"] == 1
     assert samples["history_delta_calls_total", "pass-through"] == 0
-    assert samples["history_delta_full_sends_total", "first-call"] == 1
+    assert samples["history_delta_full_sends_total", "unstated"] == 1
     assert samples["history_delta_rebuilt_bytes_total",] == len(first) + len(second)
     assert samples["history_delta_received_bytes_total",] == len(first) + len(shim.frame(first, second))
     assert samples["history_delta_saved_bytes_total",] == len(second) - len(shim.frame(first, second))

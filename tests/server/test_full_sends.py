@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-from history_delta_server.full_sends import FullSends
-from history_delta_server.request import Incoming, classify
+import pytest
+from history_delta_protocol import wire
+from history_delta_server.full_sends import stated_reason
+from history_delta_server.request import classify
 
 PATH = "/ng-rollout/r1/v1/chat/completions"
 
 
-def incoming(delivery: str = "0" * 32, version: bytes = b"1") -> Incoming:
-    headers = [(b"History-Delta-Version", version), (b"History-Delta-Delivery", delivery.encode())]
-    return classify("POST", PATH, headers, enabled=True)
+def reason_of(*stated: bytes, version: bytes = b"1") -> str:
+    headers = [(b"History-Delta-Version", version), *((b"history-delta-full", reason) for reason in stated)]
+    return stated_reason(classify("POST", PATH, headers, enabled=True))
 
 
-def test_reasons() -> None:
-    sends = FullSends()
-    assert sends.reason(incoming(version=b"9"), rollout_is_new=True) == "no-shim"
-    assert sends.reason(incoming(), rollout_is_new=True) == "first-call"
-    assert sends.reason(incoming(), rollout_is_new=False) == "shim-chose"
+@pytest.mark.parametrize("reason", sorted(wire.FULL_REASONS))
+def test_the_shim_says_why(reason) -> None:
+    assert reason_of(reason.encode()) == reason
 
 
-def test_the_delivery_that_was_refused_is_known_once() -> None:
-    sends = FullSends()
-    sends.resynced(incoming())
-    assert sends.reason(incoming("1" * 32), rollout_is_new=False) == "shim-chose"
-    assert sends.reason(incoming(), rollout_is_new=True) == "after-resync"
-    assert sends.reason(incoming(), rollout_is_new=False) == "shim-chose"
+@pytest.mark.parametrize("stated", [(), (b"",), (b"made-up",), (b"not-json ",), (b"\xff",)])
+def test_what_is_not_known_is_no_label(stated) -> None:
+    assert reason_of(*stated) == "unstated"
 
 
-def test_only_the_latest_are_remembered() -> None:
-    sends = FullSends()
-    for number in range(10_000):
-        sends.resynced(incoming(f"{number:032x}"))
-    assert len(sends._resynced) == 4096
-    assert sends.reason(incoming(f"{9_999:032x}"), rollout_is_new=False) == "after-resync"
+def test_a_body_without_the_protocol_comes_from_no_shim() -> None:
+    assert reason_of(b"not-json", version=b"9") == "no-shim"

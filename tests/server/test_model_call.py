@@ -138,11 +138,13 @@ async def test_an_unknown_base_is_a_resync_and_the_same_delivery_then_runs_in_fu
     assert (refused.status, refused.error["code"]) == (409, "gym_history_resync")
     assert (refused.one("History-Delta-Resync"), refused.one("History-Delta-Version")) == ("unknown-base", "1")
     assert model.requests == []
-    assert (await gateway.post(CHAT, body, shim.headers())).status == 200
+    why = ("History-Delta-Full", "resync:unknown-base")
+    assert (await gateway.post(CHAT, body, shim.headers(why))).status == 200
     assert [request.body for request in model.requests] == [body]
+    assert model.requests[0].one("History-Delta-Full") is None
     await gateway.until(lambda: gateway.log("call"))
     assert gateway.metric("resyncs_total", reason="unknown-base") == 1
-    assert gateway.metric("full_sends_total", reason="after-resync") == 1
+    assert gateway.metric("full_sends_total", reason="resync:unknown-base") == 1
     assert gateway.log("answer")[0]["reason"] == "unknown-base"
 
 
@@ -232,7 +234,7 @@ async def test_a_body_too_large_to_hold_streams_through_unheld(start_model, star
     assert (await agent.receive()).status == 200
     assert (model.requests[1].body, model.requests[1].one("Transfer-Encoding")) == (body, "chunked")
     await gateway.until(lambda: len(gateway.log("call")) == 2)
-    assert [line["reason"] for line in gateway.log("call")] == ["too-large-to-hold"] * 2
+    assert [line["reason"] for line in gateway.log("call")] == ["too-large"] * 2
     assert [line["body_bytes"] for line in gateway.log("call")] == [len(body)] * 2
     assert gateway.metric("bytes_in_flight") == 0
 

@@ -234,6 +234,7 @@ def test_headers_keep_their_order_case_and_duplicates():
             "History-Delta-Version": "1",
             "History-Delta-Delivery": exchange.delivery,
             "History-Delta-Rollout": "r1",
+            **({} if replaced else {"History-Delta-Full": "not-json"}),
         }
     assert decode_exchange(exchange).content_type == "application/json; charset=utf-8"
 

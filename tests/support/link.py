@@ -81,6 +81,8 @@ class Link:
         crossed = []
         while True:
             crossed.append(Sent(exchange.headers, exchange.body))
+            if exchange.kind == core.FULL:
+                assert core.header_value(exchange.headers, wire.FULL_HEADER) in wire.FULL_REASONS
             action = exchange.answered(*self.server.receive(target, crossed[-1]))
             if action != core.RESEND:
                 break
