@@ -23,7 +23,8 @@ TOO_LARGE_CODE = "history_delta_too_large"
 BUSY_CODE = "history_delta_busy"
 REUSED_CODE = "history_delta_delivery_reused"
 ROLLOUT_CODE = "history_delta_rollout_invalid"
-UPSTREAM_CODE = "history_delta_upstream_unreachable"
+UPSTREAM_UNREACHABLE_CODE = "history_delta_upstream_unreachable"  # it never ran
+UPSTREAM_FAILED_CODE = "history_delta_upstream_failed"  # it may have run
 UNAVAILABLE_CODE = "history_delta_unavailable"
 
 # Reasons that a resync response may name.

@@ -76,6 +76,8 @@ class App:
             ),
             settings.upstream_api_key,
         )
+        self._histories = histories
+        self._deliveries = deliveries
         self._model_calls = ModelCalls(settings, histories, admission, deliveries, self._dispatcher, self._new_call)
         self.metrics = Metrics(histories, admission, deliveries)
 
@@ -103,6 +105,21 @@ class App:
     @property
     def calls_in_flight(self) -> int:
         return self._dispatcher.calls_in_flight
+
+    def malformed(self, status: int, problem: str) -> Answer:
+        """What the HTTP parser refuses never becomes a request; this is the answer to it."""
+        report = Report("")
+        report.answered(status, "malformed-http")
+        self._account(report)
+        # The parser draws a picture of several lines; the first says it.
+        message = "the request breaks HTTP/1.1: " + (problem.strip().splitlines() or [""])[0][:200].rstrip(": ")
+        refused = errors.refusal(None, status, "malformed_http", message, *self._spoken())
+        return refused.answer
+
+    def expire(self) -> None:
+        """Let go of what has been idle for too long."""
+        self._histories.expire()
+        self._deliveries.expire()
 
     async def drain(self, seconds: float) -> None:
         """Until no call is in flight, or for so long."""
@@ -164,7 +181,10 @@ class App:
 
     def _own_headers(self, request: web.BaseRequest) -> list[Header]:
         """A shim tells our answers from those of something that cannot read frames by this one."""
-        if self._settings.enabled or headers.names_frame(request.raw_headers):
+        return self._spoken(headers.names_frame(request.raw_headers))
+
+    def _spoken(self, to_a_frame: bool = False) -> list[Header]:
+        if self._settings.enabled or to_a_frame:
             return [(wire.VERSION_HEADER.encode(), b"%d" % wire.PROTOCOL_VERSION)]
         return []
 

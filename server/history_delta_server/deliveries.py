@@ -56,7 +56,7 @@ class Deliveries:
 
     def find(self, rollout: str, delivery: str, identity: Hashable) -> Call | None:
         """The call that this delivery started before, which may not be ``kept`` any more. Raises Reused."""
-        self._expire()
+        self.expire()
         key = (rollout, delivery)
         known = self._running.get(key) or self._ended.get(key)
         if known is None:
@@ -108,7 +108,8 @@ class Deliveries:
         self.kept_bytes -= known.counted_bytes
         known.counted_bytes = 0
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Forget what ended long enough ago."""
         now = self._clock()
         while self._ended and next(iter(self._ended.values())).forget_at <= now:
             self._forget_oldest()

@@ -56,7 +56,13 @@ def reused(dialect: Dialect | None, delivery: str) -> Refused:
 
 
 def unreachable(dialect: Dialect | None, message: str) -> Refused:
-    return refusal(dialect, 502, wire.UPSTREAM_CODE, message)
+    """No model server has seen the call."""
+    return refusal(dialect, 502, wire.UPSTREAM_UNREACHABLE_CODE, message)
+
+
+def failed(dialect: Dialect | None, message: str) -> Refused:
+    """A model server has, and may have acted on it, but answered nothing."""
+    return refusal(dialect, 502, wire.UPSTREAM_FAILED_CODE, message)
 
 
 def resync(dialect: Dialect | None, reason: str) -> Refused:

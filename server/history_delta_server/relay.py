@@ -16,11 +16,10 @@ async def relay(reader: Reader, response: AgentResponse, dialect: Dialect | None
     call = reader.call
     head = await reader.head()
     if head is None:
-        # Only a call that never ran names what was tried.
-        failure = (
-            call.failure if call.state is State.UNREACHABLE else f"the model server {call.upstream} {call.failure}"
-        )
-        refused = errors.unreachable(dialect, failure)
+        if call.state is State.UNREACHABLE:
+            refused = errors.unreachable(dialect, call.failure)
+        else:
+            refused = errors.failed(dialect, f"the model server {call.upstream} {call.failure}")
         await response.answer(refused.answer, own)
         return refused.answer.status
     response.start(head, own, reader.take())

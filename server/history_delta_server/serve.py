@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -23,6 +24,7 @@ from .log import LibraryMessages, Log
 from .settings import Settings
 from .sockets import probe_when_silent
 
+_TIDY_EVERY_SECONDS = 15.0
 # After the calls in flight have ended or were cut: for what is still to be flushed to agents.
 _LAST_WORDS_SECONDS = 1.0
 
@@ -85,15 +87,55 @@ async def _serve(settings: Settings, announce: Callable[[Server], None]) -> None
     try:
         await server.start()
         announce(server)
-        await stop.wait()
+        await _tidying(server.app, stop)
         log.event("stopping", calls_in_flight=server.app.calls_in_flight)
         await server.drain(settings.shutdown_seconds)
     finally:
         await server.close()
 
 
+async def _tidying(app: App, stop: asyncio.Event) -> None:
+    """Until it is time to stop: what is held too long goes, also where no call comes to see to it."""
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _TIDY_EVERY_SECONDS)
+        app.expire()
+
+
+class _Handler(RequestHandler):
+    """Refuses what aiohttp's parser refuses in our own shape, without saying what is inside and of which version."""
+
+    app: App
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        answer = self.app.malformed(status, message or "")
+        response = web.Response(status=status, body=answer.body, content_type="application/json")
+        response.headers["Server"] = "history-delta"
+        for name, value in answer.headers:
+            response.headers[name.decode("ascii")] = value.decode("ascii")
+        response.headers["Connection"] = "close"
+        response.force_close()
+        return response
+
+
 class _FrontServer(web.Server):
     """aiohttp's low-level server: without routing, a body limit of its own, or an answer to Expect."""
+
+    def __init__(self, app: App, **options: Any) -> None:
+        super().__init__(app.handle, handler_cancellation=True)
+        self._app = app
+        self._options = options
+
+    def __call__(self) -> RequestHandler:
+        handler = _Handler(self, loop=asyncio.get_running_loop(), **self._options)
+        handler.app = self._app
+        return handler
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -102,8 +144,7 @@ class _FrontServer(web.Server):
 
 def _front_server(app: App, settings: Settings) -> web.Server:
     return _FrontServer(
-        app.handle,
-        handler_cancellation=True,
+        app,
         auto_decompress=False,
         max_line_size=settings.max_head_bytes,
         max_field_size=settings.max_head_bytes,

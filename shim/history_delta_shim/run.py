@@ -96,7 +96,7 @@ def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str], 
                 raise ShimFailed("this system cannot wait for signals as run must")
             private = PrivateDirectory(environ)
             at_end.callback(_close, private)
-            shim = ShimProcess(private.path, _serve_options(args), supervisor.restore_signals)
+            shim = ShimProcess(private.path, _serve_options(args) + _own_rollout(args), supervisor.restore_signals)
             at_end.callback(shim.stop)
             substitution = Substitution(upstream, shim.origin)
             rewritten = [path for path in args.rewrite if _names_upstream(path, substitution)]
@@ -146,6 +146,12 @@ def _names_upstream(path: str, substitution: Substitution) -> bool:
 def _serve_options(args: argparse.Namespace) -> List[str]:
     given = (("--upstream", args.upstream), ("--rollout", args.rollout), ("--log-file", args.log_file or os.devnull))
     return [word for option, value in given if value is not None for word in (option, value)]
+
+
+def _own_rollout(args: argparse.Namespace) -> List[str]:
+    """A shim that takes a dead one's place goes on with its rollout, also where nobody has named one."""
+    named = args.rollout or os.environ.get(settings.ROLLOUT_VARIABLE)
+    return [] if named else ["--rollout", os.urandom(16).hex()]
 
 
 def _execute(command: List[str], environ: Dict[str, str]) -> int:

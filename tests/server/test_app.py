@@ -293,8 +293,24 @@ async def test_what_smuggles_is_a_400_and_goes_nowhere(start_model, start_gatewa
     gateway = await start_gateway(model)
     agent = await gateway.connect()
     await agent.send(head)
-    assert (await agent.receive()).status == 400
+    refused = await agent.receive()
+    assert (refused.status, refused.error["code"]) == (400, "malformed_http")
+    assert (refused.one("Connection"), refused.one("History-Delta-Version")) == ("close", "1")
+    assert b"aiohttp" not in b" ".join(value for _, value in refused.headers) + refused.body
     assert model.requests == []
+    assert gateway.metric("answered_total", reason="malformed-http") == 1
+
+
+async def test_what_is_idle_for_too_long_goes_without_a_call_that_sees_to_it(start_model, start_gateway, shim) -> None:
+    gateway = await start_gateway(await start_model(), history_idle_seconds=0.001, delivery_keep_seconds=0.001)
+    await gateway.post(CHAT, shim.chat("x"), shim.headers())
+    assert (gateway.metric("histories"), gateway.metric("deliveries")) == (1, 1)
+
+    def nothing_left() -> bool:
+        gateway.server.app.expire()
+        return gateway.metric("histories_bytes") == gateway.metric("deliveries") == 0
+
+    await gateway.until(nothing_left)
 
 
 async def test_a_broken_chunked_body_of_a_model_call_is_a_400(start_model, start_gateway) -> None:

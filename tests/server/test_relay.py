@@ -141,7 +141,7 @@ async def test_a_model_that_breaks_off_before_its_head_is_a_502_that_says_so(
     model = await start_model(break_off)
     gateway = await start_gateway(model)
     response = await gateway.post("/ng-rollout/r1/v1/messages", b'{"messages":[]}', shim.headers())
-    assert (response.status, response.error["code"]) == (502, "history_delta_upstream_unreachable")
+    assert (response.status, response.error["code"]) == (502, "history_delta_upstream_failed")
     assert b'"type": "error"' in response.body
     assert model.url in response.error["message"]
     assert len(model.requests) == 1

@@ -167,6 +167,16 @@ class TestADeadShim:
         assert len(upstream.posts()) == 2
         assert agent.errors() == ""
 
+    def test_the_one_in_its_place_goes_on_with_the_rollout_that_nobody_has_named(self, bench, upstream):
+        bench.environ["OPENAI_BASE_URL"] = upstream.origin + "/v1"
+        with bench.start() as agent:
+            assert agent.ask("call")["status"] == 200
+            os.kill(one(agent.shims()), signal.SIGKILL)
+            assert agent.ask("call")["status"] == 200
+            agent.exit()
+        first, second = (request.headers["History-Delta-Rollout"] for request in upstream.posts())
+        assert first == second
+
     def test_it_goes_when_the_run_is_killed_and_so_does_the_agent(self, bench):
         with bench.start() as agent:
             shim = one(agent.shims())
