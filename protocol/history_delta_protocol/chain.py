@@ -5,7 +5,7 @@ import base64
 import binascii
 import hashlib
 import struct
-from typing import List, Sequence
+from typing import Any, List, Sequence
 
 DIGEST_BYTES = 32
 TEXT_LENGTH = 43
@@ -18,12 +18,16 @@ def start(dialect_name: str) -> bytes:
     return hashlib.sha256(b"history-delta/1\n" + dialect_name.encode("ascii")).digest()
 
 
+def begin(chain: bytes, separator: bytes, message_length: int) -> Any:
+    """A SHA-256 to be updated with the next message's bytes: its digest is then the chain value after it."""
+    return hashlib.sha256(chain + _length(len(separator)) + separator + _length(message_length))
+
+
 def extend(chain: bytes, separator: bytes, message: bytes) -> bytes:
     """The chain value after one more message."""
-    prefix = chain + _length(len(separator)) + separator + _length(len(message))
-    digest = hashlib.sha256(prefix)
+    digest = begin(chain, separator, len(message))
     digest.update(message)
-    return digest.digest()
+    return bytes(digest.digest())
 
 
 def extend_over(chain: bytes, body: bytes, position: int, starts: Sequence[int], ends: Sequence[int]) -> List[bytes]:
@@ -31,9 +35,9 @@ def extend_over(chain: bytes, body: bytes, position: int, starts: Sequence[int],
     ``position``."""
     values = []
     view = memoryview(body)
-    for begin, end in zip(starts, ends):
-        digest = hashlib.sha256(chain + _length(begin - position) + body[position:begin] + _length(end - begin))
-        digest.update(view[begin:end])
+    for first, end in zip(starts, ends):
+        digest = begin(chain, body[position:first], end - first)
+        digest.update(view[first:end])
         chain = digest.digest()
         values.append(chain)
         position = end

@@ -17,7 +17,7 @@ TOO_MANY_MESSAGES = "too-many-messages"
 TOO_MANY_VALUES = "too-many-values"
 
 # A value with more strings, brackets and commas than this is passed by: to build it would take seconds and gigabytes.
-MAX_MARKS = 262144
+MAX_MARKS = 65536
 
 _GROWTH = 4
 # What of a number's fraction or exponent is not taken for one as long as its digits are not seen: ``e+``.

@@ -124,7 +124,7 @@ class ModelCalls:
                 data,
                 limits.max_body_bytes,
                 limits.max_frame_line_bytes,
-                admit=ticket.resize,
+                admit=lambda length: self._admit(length, ticket),
             )
         )
         report.rebuild_seconds = time.perf_counter() - begun
@@ -133,6 +133,13 @@ class ModelCalls:
         content_type = None if rebuilt.content_type is None else rebuilt.content_type.encode("latin-1")
         onward = headers.replaced(onward, b"Content-Type", content_type)
         return self._whole(incoming, rebuilt, onward, report)
+
+    def _admit(self, length: int, ticket: Ticket) -> None:
+        """A frame buys no more at once than a rollout may have in flight, also where it is alone."""
+        limit = self._settings.max_rollout_bytes_in_flight
+        if length > limit:
+            raise TooLarge(f"the rebuilt body ({length} bytes)", limit, "max_rollout_bytes_in_flight")
+        ticket.resize(length)
 
     async def _from_full(
         self,

@@ -208,12 +208,16 @@ def _chained(value: bytes, contents: Iterator[tuple[bytes, int]]) -> Generator[N
     messages: list[Message] = []
     hashed = 0
     for content, separator_length in contents:
-        value = chain.extend(value, content[:separator_length], content[separator_length:])
+        digest = chain.begin(value, content[:separator_length], len(content) - separator_length)
+        view = memoryview(content)
+        for start in range(separator_length, len(content), _STEP_BYTES):
+            digest.update(view[start : start + _STEP_BYTES])
+            hashed += min(_STEP_BYTES, len(content) - start)
+            if hashed >= _STEP_BYTES:
+                hashed = 0
+                yield
+        value = digest.digest()
         messages.append(Message(value, content, separator_length))
-        hashed += len(content)
-        if hashed > _STEP_BYTES:
-            hashed = 0
-            yield
     return messages
 
 

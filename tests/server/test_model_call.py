@@ -4,6 +4,7 @@
 import asyncio
 import gzip
 import hashlib
+import json
 import zlib
 
 import pytest
@@ -316,6 +317,19 @@ async def test_a_frame_that_is_too_much_is_refused_before_anything_is_made_of_it
     assert (await waiting.receive()).status == 200
 
 
+async def test_a_frame_stands_for_no_more_than_a_rollout_may_have_in_flight(start_model, start_gateway, shim) -> None:
+    model = await start_model()
+    gateway = await start_gateway(model, max_rollout_bytes_in_flight=1_000_000)
+    body = shim.chat("x" * 1_500_000)
+    assert (await gateway.post(CHAT, body, shim.headers())).status == 200
+    told = json.loads((await gateway.post("/v1/.well-known/history-delta", None, method="GET")).body)
+    assert told["limits"]["body_bytes"] == 1_000_000
+    refused = await gateway.post(CHAT, shim.frame(body, body), shim.frame_headers(delivery="1" * 32))
+    assert (refused.status, refused.error["code"]) == (413, "history_delta_too_large")
+    assert "1000000 (setting max_rollout_bytes_in_flight)" in refused.error["message"]
+    assert len(model.requests) == 1
+
+
 async def test_a_call_counts_as_in_flight_until_the_model_is_done_with_it(start_model, start_gateway, shim) -> None:
     model = await start_model(None)
     gateway = await start_gateway(model)
@@ -525,7 +539,7 @@ async def test_a_large_body_gives_way_to_other_calls(
     start_model, start_gateway, shim, monkeypatch, slice_seconds, gives_way, framed
 ) -> None:
     monkeypatch.setattr("history_delta_server.model_call._SLICE_SECONDS", slice_seconds)
-    monkeypatch.setattr("history_delta_server.rebuild._STEP_BYTES", 0)
+    monkeypatch.setattr("history_delta_server.rebuild._STEP_BYTES", 16)
     gateway = await start_gateway(await start_model())
     turns = 0
 

@@ -403,8 +403,8 @@ def test_only_what_is_new_is_hashed(monkeypatch, length):
             base_count=length, base_chain=names(history)[-1], append=[new], result=result_of([*history, new])
         )
         hashed = []
-        real = chain.extend
-        monkeypatch.setattr(chain, "extend", lambda *args: hashed.append(args) or real(*args))
+        real = chain.begin
+        monkeypatch.setattr(chain, "begin", lambda *args: hashed.append(args) or real(*args))
         assert rebuild_frame(rollout, CHAT, encode(sent)).held == (length + 1, sent.result.chain)
         assert len(hashed) == 1
 
@@ -441,6 +441,17 @@ def test_a_small_frame_that_makes_much_work_gives_control_back():
             next(steps)
             assert rollout.message_count == before
         assert the_rest_of(steps).body == expected
+
+
+def test_one_large_message_gives_control_back_while_it_is_hashed():
+    store = HistoryStore()
+    large = [(b"", b'"%s"' % (b"x" * 8_000_000))]
+    data = encode(frame_of(append=large, result=result_of(large)))
+    with store.in_flight("r") as rollout:
+        steps = rebuild_frame_in_steps(rollout, CHAT, data)
+        for _ in range(7):
+            next(steps)
+        assert the_rest_of(steps).body == Body(HEAD, tuple(large), TAIL).raw
 
 
 @pytest.mark.parametrize("again", [False, True])
