@@ -445,13 +445,15 @@ def test_a_small_frame_that_makes_much_work_gives_control_back():
 
 def test_one_large_message_gives_control_back_while_it_is_hashed():
     store = HistoryStore()
-    large = [(b"", b'"%s"' % (b"x" * 8_000_000))]
-    data = encode(frame_of(append=large, result=result_of(large)))
+    first, large = (b"", said(1)), (b",", b'"%s"' % (b"x" * 8_000_000))
+    grown = [first, large]
+    data = encode(frame_of(base_count=1, base_chain=names([first])[-1], append=[large], result=result_of(grown)))
     with store.in_flight("r") as rollout:
+        receive_full(rollout, CHAT, Body(HEAD, (first,), TAIL).raw)
         steps = rebuild_frame_in_steps(rollout, CHAT, data)
         for _ in range(7):
             next(steps)
-        assert the_rest_of(steps).body == Body(HEAD, tuple(large), TAIL).raw
+        assert the_rest_of(steps).body == Body(HEAD, tuple(grown), TAIL).raw
 
 
 @pytest.mark.parametrize("again", [False, True])
