@@ -96,7 +96,7 @@ class App:
             await self._answer(request, response, report, broken.answer, broken.reason)
         except Exception as error:
             # Where, not what: the error's text may quote the request.
-            self._log.event("fault", error=type(error).__name__, trace=traceback.format_tb(error.__traceback__))
+            self._log.event("fault", error=type(error).__name__, trace=traceback.format_tb(error.__traceback__)[-8:])
             await self._fault(request, response, report)
         finally:
             report.when_over(self._account)

@@ -1,39 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log: one event a line on stderr, as JSON or as text. Never a body, a credential or a query string."""
+"""The log: one event a line on stderr, as JSON or as text. Never a body, a credential or a query string.
 
+Never in the way either: a line that cannot be written at once is dropped, and the next one says how many were.
+"""
+
+import contextlib
+import io
 import json
 import logging
+import os
+import select
 import sys
 import time
 from typing import Any, TextIO
 
-from .report import FULL, Report
+from .report import AGENT_LEFT, FULL, Report
+
+# So much, and no less, can be written to a pipe that is ready.
+_MAX_LINE = select.PIPE_BUF
+_SHOWN_OF_PATH = 200
 
 
 class Log:
-    """Writes events; a field that is None is left out."""
+    """Writes events; a field that is None is left out. Neither raises nor blocks."""
 
     def __init__(self, form: str = "json", stream: TextIO | None = None) -> None:
         self._form = form
-        self._stream = stream or sys.stderr
+        self._sink = _sink(stream or sys.stderr)
+        self._dropped = 0
 
     def event(self, name: str, **fields: Any) -> None:
         present = {key: value for key, value in fields.items() if value is not None}
-        line = self._json(name, present) if self._form == "json" else self._text(name, present)
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        if self._dropped:
+            present["lines_dropped"] = self._dropped
+        try:
+            line = self._json(name, present) if self._form == "json" else self._text(name, present)
+            written = self._sink.write(line + "\n")
+        except (OSError, ValueError):
+            written = False
+        self._dropped = 0 if written else self._dropped + 1
 
     def request(self, report: Report) -> None:
         """One line for every request, and one more that says why for every full send."""
         if report.kind == FULL:
             self.event("full-send", rollout=report.rollout, delivery=report.delivery, reason=report.reason)
         self.event(
-            "call" if report.kind else "answer",
+            "call" if report.kind else "left" if report.outcome == AGENT_LEFT else "answer",
             delivery=report.delivery,
             rollout=report.rollout,
             kind=report.kind,
             reason=report.reason,
-            path=report.path,
+            path=report.path[:_SHOWN_OF_PATH],
             status=report.status,
             outcome=report.outcome,
             repeated=report.repeated or None,
@@ -60,6 +77,41 @@ def _shown(value: object) -> str:
     text = str(value)
     plain = text.isascii() and text.isprintable() and not set(text) & set(' "=')
     return text if plain else json.dumps(text)
+
+
+class _Descriptor:
+    """Writes where a whole line has room now. The descriptor stays as it is: other processes may share it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    def write(self, line: str) -> bool:
+        data = line.encode("ascii", "backslashreplace")
+        if len(data) > _MAX_LINE or not self._poll.poll(0):
+            return False
+        return os.write(self._descriptor, data) == len(data)
+
+
+class _Memory:
+    """A stream without a descriptor. None: there is no stderr at all."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, line: str) -> bool:
+        if self._stream is None:
+            return False
+        self._stream.write(line)
+        return True
+
+
+def _sink(stream: TextIO | None) -> _Descriptor | _Memory:
+    if stream is not None:
+        with contextlib.suppress(io.UnsupportedOperation):
+            return _Descriptor(stream.fileno())
+    return _Memory(stream)
 
 
 class LibraryMessages(logging.Handler):

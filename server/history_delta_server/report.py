@@ -12,6 +12,7 @@ DELTA = "delta"
 PASS_THROUGH = "pass-through"
 
 ANSWERED = "answered"
+AGENT_LEFT = "agent-left"
 REFUSED_REPEAT = "repeat-not-kept"
 
 

@@ -2,9 +2,10 @@
 import io
 import json
 import logging
+import os
 
 from history_delta_server.log import LibraryMessages, Log
-from history_delta_server.report import FULL, Report
+from history_delta_server.report import FULL, PASS_THROUGH, Report
 
 
 def test_an_event_is_one_line_of_json_without_what_is_none() -> None:
@@ -45,3 +46,52 @@ def test_what_the_library_says_comes_without_what_it_quotes() -> None:
     event = json.loads(out.getvalue())
     assert (event["event"], event["logger"], event["error"]) == ("library", "aiohttp.server", "ValueError")
     assert "secret" not in out.getvalue()
+
+
+def test_a_log_that_cannot_be_written_fails_nothing() -> None:
+    with open("/dev/full", "w") as full:
+        log = Log("json", full)
+        log.event("thing")
+        log.event("thing")
+    log.event("the stream is closed by now")
+
+
+def test_a_pipe_that_nobody_reads_drops_lines_and_says_how_many() -> None:
+    readable, writable = os.pipe()
+    with open(readable, "rb", buffering=0) as reader, open(writable, "w") as writer:
+        log = Log("json", writer)
+        for number in range(2000):
+            log.event("thing", number=number, padding="x" * 200)
+        kept = [json.loads(line) for line in reader.read(1 << 20).splitlines()]
+        log.event("next")
+        log.event("last")
+        following, last = [json.loads(line) for line in reader.read(1 << 20).splitlines()]
+    assert [event["number"] for event in kept] == list(range(len(kept)))
+    assert len(kept) < 2000
+    assert (following["event"], following["lines_dropped"]) == ("next", 2000 - len(kept))
+    assert "lines_dropped" not in last
+
+
+def test_a_line_that_a_ready_pipe_may_not_take_whole_is_dropped() -> None:
+    readable, writable = os.pipe()
+    with open(readable, "rb", buffering=0) as reader, open(writable, "w") as writer:
+        log = Log("json", writer)
+        log.event("long", value="x" * 5000)
+        log.event("short")
+        (event,) = [json.loads(line) for line in reader.read(1 << 20).splitlines()]
+    assert (event["event"], event["lines_dropped"]) == ("short", 1)
+
+
+def test_a_pipe_without_a_reader_and_no_stderr_at_all_fail_nothing(monkeypatch) -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    with open(writable, "w") as writer:
+        Log("json", writer).event("thing")
+    monkeypatch.setattr("sys.stderr", None)
+    Log("json").event("thing")
+
+
+def test_only_the_start_of_a_long_path_is_logged() -> None:
+    out = io.StringIO()
+    Log("json", out).request(Report("/" + "x" * 60_000, kind=PASS_THROUGH))
+    assert len(json.loads(out.getvalue())["path"]) == 200

@@ -157,3 +157,29 @@ def test_uvloop_is_used_where_it_can_be_had(serve, model, tmp_path) -> None:
     process = serve("--upstream", model, "--listen", ANY, "--ready-file", str(ready_file))
     wait_for(ready_file)
     assert "uvloop" in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+@pytest.mark.parametrize("stderr", ["a pipe that nobody reads", "/dev/full"])
+def test_a_log_that_takes_nothing_holds_no_request_up(stderr: str, tmp_path: Path, model) -> None:
+    ready = tmp_path / "ready.json"
+    readable, writable = os.pipe() if stderr != "/dev/full" else (None, os.open(stderr, os.O_WRONLY))
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "history_delta_server", "serve", "--listen", ANY, "--admin-listen", ANY),
+            *("--upstream", model, "--ready-file", str(ready)),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=writable,
+    )
+    try:
+        connection = http.client.HTTPConnection(str(wait_for(ready)["url"]).removeprefix("http://"), timeout=20)
+        for _ in range(500):
+            connection.request("GET", "/v1/.history-delta/" + "x" * 300)
+            assert connection.getresponse().read()
+        connection.close()
+    finally:
+        process.kill()
+        process.wait()
+        for descriptor in (readable, writable):
+            if descriptor is not None:
+                os.close(descriptor)
