@@ -67,7 +67,7 @@ class AgentConnection(object):
                 return pieces, False
 
     def next_piece(self, upstream: Connection) -> Any:
-        """The next Data or End of the body; None where the upstream answers, or closes, before it has come."""
+        """The next Data or End of the body; None where the upstream closes, or gives its final answer, first."""
         while True:
             event = self._reader.next_event()
             if event is not http1.NEED_DATA:

@@ -6,7 +6,8 @@ It frames nothing that it sends and interprets nothing that it reads beyond HTTP
 
 import select
 import time
-from typing import Any, Optional
+from collections import deque
+from typing import Any, Deque, Optional, Union
 
 from . import http1, sockets
 from .sockets import Departure
@@ -39,8 +40,6 @@ class Connection(object):
         sock.setblocking(False)
         self._socket = sock
         self._tls = tls
-        self._early = b""  # of the response, read while the request was still being sent
-        self._ended = False
         self.used = False  # has carried an exchange before this one
         self.idle_since = 0.0
         self.begin("GET")
@@ -52,6 +51,7 @@ class Connection(object):
         self.answered = False  # the head of the response has been read
         self.reusable = False  # once the response has been read to its end
         self.reader = http1.ResponseReader(method)
+        self._early: Deque[Union[http1.Response, Broken]] = deque()  # met while the request was still being sent
 
     def is_dead(self) -> bool:
         """Whether an idle connection is unusable: what can be read now is its end, or nobody asked for it."""
@@ -61,7 +61,7 @@ class Connection(object):
             return True
 
     def send(self, data: bytes, departure: Optional[Departure] = None) -> bool:
-        """Send all of it, or return False where the upstream answered or closed first.
+        """Send all of it, or return False where the upstream gave its final answer or closed first.
 
         Raises NotSent and AgentLeft.
         """
@@ -94,30 +94,53 @@ class Connection(object):
         return bool(ready & sockets.READABLE) and self.has_answer()
 
     def has_answer(self) -> bool:
-        """Whether the upstream answered or closed while the request is still being sent; does not wait."""
+        """Whether the final head came, or none will, while the request is still being sent; does not wait.
+
+        A 1xx head is no answer: its sender may wait for the rest of the body. It is kept for ``next_event``.
+        """
         try:
             data = self._take()
         except OSError:
             return True  # met again, and reported, when the response is read
         if data is None:
             return False
-        self._early += data
-        self._ended = not data
-        return True
+        self.reader.receive(data)
+        return self._read_early()
+
+    def _read_early(self) -> bool:
+        try:
+            while True:
+                event = self.buffered_event()
+                if event is http1.NEED_DATA:
+                    return False
+                self._early.append(event)
+                if event.status >= 200 or event.status == 101:
+                    return True
+        except Broken as error:
+            self._early.append(error)
+            return True
 
     def next_event(self, departure: Optional[Departure] = None, deadline: Optional[float] = None) -> Any:
         """The next event of the response, waiting for bytes as long as it takes.
 
         Raises Broken, AgentLeft, and TimedOut at the deadline.
         """
-        event = self.buffered_event()
+        event = self._next_received()
         while event is http1.NEED_DATA:
             self.fill(departure, deadline)
-            event = self.buffered_event()
+            event = self._next_received()
+        return event
+
+    def _next_received(self) -> Any:
+        if not self._early:
+            return self.buffered_event()
+        event = self._early.popleft()
+        if isinstance(event, Broken):
+            raise event
         return event
 
     def buffered_event(self) -> Any:
-        """The next event out of what has been received, or NEED_DATA. Raises Broken."""
+        """The next event behind the final head out of what has been received, or NEED_DATA. Raises Broken."""
         try:
             return self.reader.next_event()
         except (http1.ProtocolError, http1.Incomplete) as error:
@@ -125,10 +148,6 @@ class Connection(object):
 
     def fill(self, departure: Optional[Departure] = None, deadline: Optional[float] = None) -> None:
         """Wait for bytes, or the end of input, and feed the reader with them. Raises as next_event does."""
-        if self._early or self._ended:
-            self.reader.receive(self._early)
-            self._early = b""
-            return
         try:
             data = self._take_decrypted()
             while data is None:

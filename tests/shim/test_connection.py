@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import threading
 import time
 
 import pytest
@@ -78,6 +79,41 @@ def test_an_answer_and_an_end_while_sending_are_both_seen(pair):
     assert connection.next_event().status == 400
     assert connection.next_event() == Data(b"because")
     assert connection.next_event() == End([])
+
+
+@pytest.mark.parametrize("interim", ["100 Continue", "103 Early Hints"])
+def test_an_interim_response_does_not_end_sending(pair, interim):
+    connection, peer = pair
+    peer.send(head(f"HTTP/1.1 {interim}")[:-2])
+    taker = threading.Thread(target=take_all, args=(peer, head(f"HTTP/1.1 {interim}")[-2:], answer(b"done")))
+    taker.start()
+    assert connection.send(BIG) is True
+    taker.join()
+    assert [connection.next_event().status for _ in range(2)] == [int(interim[:3]), 200]
+    assert connection.next_event() == Data(b"done")
+    assert connection.next_event() == End([])
+
+
+def take_all(peer, first, last):
+    """An upstream that sends something, takes BIG, and sends something more."""
+    peer.send(first)
+    received = 0
+    while received < len(BIG):
+        received += len(peer.receive())
+    peer.send(last)
+
+
+@pytest.mark.parametrize("final", [b"nonsense\r\n\r\n", head("HTTP/1.1 101 Other")])
+def test_what_ends_sending_behind_an_interim_response_is_met_again(pair, final):
+    connection, peer = pair
+    peer.send(head("HTTP/1.1 100 Continue") + final)
+    assert connection.send(BIG) is False
+    assert connection.next_event().status == 100
+    if b"101" in final:
+        assert connection.next_event().status == 101
+    else:
+        with pytest.raises(Broken):
+            connection.next_event()
 
 
 def test_a_connection_that_fails_at_the_first_byte_has_sent_nothing(pair):

@@ -166,6 +166,28 @@ def test_informational_responses_pass_but_for_100(shim, upstream):
     assert agent.read_response().body == b"r"
 
 
+@pytest.mark.parametrize("target", [CHAT, "/v1/files"])
+@pytest.mark.parametrize("interim", ["100 Continue", "103 Early Hints"])
+def test_an_informational_response_stops_no_upload(shim, upstream, target, interim):
+    agent = shim.agent()
+    whole = target == CHAT  # such a body goes upstream once it is complete, another one as it comes
+    agent.send(head(f"POST {target} HTTP/1.1", "Host: a", f"Content-Length: {len(BIG)}") + (BIG if whole else b"x"))
+    peer = upstream.accept()
+    peer.read_request_head()
+    peer.send(head(f"HTTP/1.1 {interim}"))
+    agent.send(b"" if whole else BIG[1:])
+    received = b""
+    while data := peer.next_data():
+        received += data
+    assert received == BIG
+    peer.send(answer(b"r"))
+    if interim.startswith("103"):
+        assert agent.receive_until(b"\r\n\r\n") == b"HTTP/1.1 103 Early Hints\r\n\r\n"
+    assert agent.read_response().body == b"r"
+    agent.send(post(b"2"))
+    assert peer.read_request().body == b"2"  # the connection is in order
+
+
 def test_an_old_agent_gets_no_informational_response(shim, upstream):
     agent = shim.agent()
     agent.send(head("GET /v1/models HTTP/1.0"))
