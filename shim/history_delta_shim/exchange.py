@@ -23,6 +23,8 @@ from .probe import Probe
 from .relay import framing_for, head_for, relay
 from .upstream import Unreachable, Upstream
 
+_LOGGED_CHARACTERS = 200  # of what an agent may make as long as it likes
+
 
 class Shared(NamedTuple):
     """What all exchanges of one shim share."""
@@ -57,8 +59,8 @@ class Exchange(object):
             "delivery": None,
             "kind": "pass-through",
             "reason": None,
-            "method": request.method,
-            "path": request.target.partition("?")[0],
+            "method": request.method[:_LOGGED_CHARACTERS],
+            "path": request.target.partition("?")[0][:_LOGGED_CHARACTERS],
             "body_bytes": None,
             "prepare_ms": None,
             "status": None,

@@ -432,3 +432,24 @@ def test_a_failure_of_the_core_after_the_answer_does_not_lose_it(start_shim, ups
     _, relayed = exchange(shim.agent(), upstream, post(b"{}"), answer(b"r", "Connection: close"))
     assert (relayed.line[0], relayed.body) == (200, b"r")
     assert shim.next_logged("core-failed")["error"].startswith("ZeroDivisionError at exchange.py")
+
+
+def test_a_log_that_nobody_reads_stops_no_call(start_shim, upstream):
+    shim = start_shim("--upstream", upstream.origin, "--log-file", "-")  # standard error, a pipe
+    agent = shim.agent()
+    calls = 400  # more than the pipe takes lines of
+    for number in range(calls):
+        agent.send(get("/v1/models"))
+        if number == 0:
+            peer = upstream.accept()
+        peer.read_request()
+        peer.send(answer(b"%d" % number))
+        assert agent.read_response().body == b"%d" % number
+    shim.process.terminate()
+    lines = [json.loads(line) for line in shim.process.stderr]
+    assert 0 < sum(line["event"] == "call" for line in lines) < calls
+
+
+def test_a_path_is_logged_as_far_as_a_log_takes_it(shim, upstream):
+    exchange(shim.agent(), upstream, get("/" + "p" * 5000), answer(b"{}"))
+    assert shim.next_logged()["path"] == "/" + "p" * 199

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import select
 
 import pytest
 from history_delta_shim.log import Log, describe
@@ -25,6 +26,29 @@ def test_a_log_that_cannot_be_written_to_fails_nothing():
     os.close(writer)
     Log(writer).event("call")
     Log(None).event("call")
+
+
+def test_a_log_that_nobody_reads_holds_nothing_up_and_counts_what_it_drops():
+    reader, writer = os.pipe()
+    log = Log(writer)
+    filled = 0
+    while select.select([], [writer], [], 0)[1]:
+        log.event("call", number=filled)
+        filled += 1
+    for _ in range(3):
+        log.event("lost")
+    lines = b""
+    while lines.count(b"\n") < filled:
+        lines += os.read(reader, 65536)
+    log.event("seen", text="x" * 4096)  # no pipe takes it for sure
+    log.event("seen")
+    log.event("seen")
+    os.close(writer)
+    with open(reader, "rb") as file:
+        lines += file.read()
+    events = [json.loads(line) for line in lines.splitlines()]
+    assert [event["number"] for event in events[:filled]] == list(range(filled))
+    assert [(event["event"], event.get("dropped")) for event in events[filled:]] == [("seen", 4), ("seen", None)]
 
 
 def test_an_error_is_described_without_its_text():
