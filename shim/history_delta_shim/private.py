@@ -5,6 +5,7 @@ What the agent writes lands where it would have landed without us: through the l
 for what it created or replaced. A substituted copy is ours alone and never carried back.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -73,7 +74,8 @@ class PrivateDirectory(object):
             lines.extend(home.settle())
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
-            os.unlink(self.path + ".lock")
+            with contextlib.suppress(FileNotFoundError):  # the agent may have emptied the cache
+                os.unlink(self.path + ".lock")
             for folder in [os.path.dirname(self.path), *reversed(self._made)]:
                 _remove_if_empty(folder)
             os.close(self._lock)

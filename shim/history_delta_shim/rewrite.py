@@ -6,6 +6,7 @@ last is restored, and is locked by the run that owns it. Unlocked, it was left b
 with the same FILE restores it first. The file is written, not replaced, so that owner, mode, links and mounts stay.
 """
 
+import contextlib
 import fcntl
 import os
 from typing import Optional
@@ -43,7 +44,8 @@ class Rewrite(object):
             _write(self.path, self._original if unchanged else self._substitution.undo(content))
         except FileNotFoundError:
             pass  # the agent removed it
-        os.unlink(self.path + _SUFFIX)
+        with contextlib.suppress(FileNotFoundError):  # that too
+            os.unlink(self.path + _SUFFIX)
         os.close(self._lock)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Dict, List
+from typing import Callable, Dict, List, Optional
 
 from . import agents, settings
 from .pointing import Pointing
@@ -95,9 +95,9 @@ def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str], 
             if not AVAILABLE:
                 raise ShimFailed("this system cannot wait for signals as run must")
             private = PrivateDirectory(environ)
-            at_end.callback(_close, private)
+            at_end.callback(_undo, "the private files", private.close)
             shim = ShimProcess(private.path, _serve_options(args) + _own_rollout(args), supervisor.restore_signals)
-            at_end.callback(shim.stop)
+            at_end.callback(_undo, "the shim", shim.stop)
             substitution = Substitution(upstream, shim.origin)
             rewritten = [path for path in args.rewrite if _names_upstream(path, substitution)]
             pointing = Pointing(command, environ, substitution, private, frozenset(rewritten))
@@ -110,7 +110,7 @@ def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str], 
             raise RunDirectly("the shim cannot start: %s" % error)
         supervisor.hold_signals()
         for path in rewritten:
-            at_end.callback(Rewrite(path, substitution).restore)
+            at_end.callback(_undo, path, Rewrite(path, substitution).restore)
         try:
             supervisor.start(pointing.command, pointing.environ)
         except OSError as error:
@@ -118,9 +118,13 @@ def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str], 
         return supervisor.wait(shim)
 
 
-def _close(private: PrivateDirectory) -> None:
-    for line in private.close():
-        _say(line)
+def _undo(what: str, action: Callable[[], Optional[List[str]]]) -> None:
+    """Tidy up; where that fails, the agent may have done so itself, and its exit code matters more."""
+    try:
+        for line in action() or []:
+            _say(line)
+    except OSError as error:
+        _say("%s could not be tidied up: %s" % (what, error))
 
 
 def _point(pointing: Pointing, name: str) -> None:

@@ -364,6 +364,29 @@ class TestRewriting:
             assert config.read_bytes() == pointed
             agent.exit()
 
+    @pytest.mark.parametrize(
+        ("tidying", "told"),
+        [
+            ("rm -f agent.conf.history-delta-original", []),
+            ("rm -f agent.conf*", []),
+            ("rm -rf $HOME/.cache", []),
+            ("F=agent.conf.history-delta-original; rm -f $F; mkdir $F", ["agent.conf could not be tidied up"]),
+            ("rm agent.conf; mkdir agent.conf", ["agent.conf could not be tidied up"]),
+            (
+                "L=$(ls $HOME/.cache/history-delta/*.lock); rm $L; mkdir $L",
+                ["the private files could not be tidied up"],
+            ),
+        ],
+    )
+    def test_an_agent_that_tidied_up_for_us_keeps_its_exit_code(self, bench, config, tidying, told):
+        before = config.read_bytes()
+        agent = ("sh", "-c", f"{tidying}; exit 7")
+        ended = bench.run("--upstream", bench.upstream.origin, "--rewrite", "agent.conf", "--", *agent)
+        lines = ended.stderr.splitlines()
+        assert [line.partition(": ")[2].partition(":")[0] for line in lines] == told
+        assert ended.returncode == 7
+        assert config.is_dir() or not config.exists() or config.read_bytes() == before
+
     def test_a_file_that_names_another_upstream_is_told_and_left(self, bench, config):
         config.write_text("url = http://other\n")
         with bench.start("--rewrite", "agent.conf") as agent:
