@@ -11,12 +11,14 @@ import asyncio
 import traceback
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestPayloadError
 from history_delta_protocol import wire
 
 from . import errors, headers
 from .admission import Admission, AdmissionLimits
 from .agent_response import AgentResponse
+from .breaches import said
 from .call import Call, EarlyClose, Framing
 from .capabilities import capabilities
 from .deliveries import Deliveries, DeliveryLimits
@@ -91,8 +93,8 @@ class App:
             await self._answer(request, response, report, refused.answer, refused.reason)
         except ConnectionError:
             raise
-        except RequestPayloadError as error:
-            broken = errors.refusal(None, 400, "invalid_body", f"the body breaks HTTP/1.1: {error}")
+        except RequestPayloadError:
+            broken = errors.refusal(None, 400, "invalid_body", "the request's body breaks HTTP/1.1")
             await self._answer(request, response, report, broken.answer, broken.reason)
         except Exception as error:
             # Where, not what: the error's text may quote the request.
@@ -106,14 +108,17 @@ class App:
     def calls_in_flight(self) -> int:
         return self._dispatcher.calls_in_flight
 
-    def malformed(self, status: int, problem: str) -> Answer:
+    def malformed(self, status: int, error: BaseException | None) -> Answer:
         """What the HTTP parser refuses never becomes a request; this is the answer to it."""
+        if isinstance(error, LineTooLong):
+            refused = self._head_too_large()
+        else:
+            message = f"the request breaks HTTP/1.1: {said(error)}"
+            refused = errors.refusal(None, status, "malformed_http", message)
         report = Report("")
-        report.answered(status, "malformed-http")
+        report.answered(refused.answer.status, refused.reason.replace("_", "-"))
         self._account(report)
-        # The parser draws a picture of several lines; the first says it.
-        message = "the request breaks HTTP/1.1: " + (problem.strip().splitlines() or [""])[0][:200].rstrip(": ")
-        refused = errors.refusal(None, status, "malformed_http", message, *self._spoken())
+        refused.answer.headers.extend(self._spoken())
         return refused.answer
 
     def expire(self) -> None:
@@ -132,6 +137,8 @@ class App:
     async def _route(self, request: web.BaseRequest, response: AgentResponse, report: Report) -> None:
         if request.version not in ((1, 0), (1, 1)):
             raise errors.not_http_1(505, "http_version_not_supported", "only HTTP/1.0 and HTTP/1.1 are spoken here")
+        if headers.size(request.raw_headers) + len(request.raw_path) > self._settings.max_head_bytes:
+            raise self._head_too_large()
         incoming = classify(request.method, request.raw_path, request.raw_headers, enabled=self._settings.enabled)
         report.rollout, report.delivery, report.reason = incoming.rollout, incoming.delivery, incoming.reason
         if incoming.route is Route.CAPABILITIES:
@@ -140,6 +147,9 @@ class App:
             await self._model_calls.handle(request, response, incoming, report)
         else:
             await self._pass_through(request, response, incoming, report)
+
+    def _head_too_large(self) -> Refused:
+        return errors.head_too_large(self._settings.max_head_bytes)
 
     async def _pass_through(
         self, request: web.BaseRequest, response: AgentResponse, incoming: Incoming, report: Report

@@ -78,6 +78,11 @@ def not_http_1(status: int, code: str, message: str) -> Refused:
     return Refused(Answer(status, error_body(None, status, code, message), closes=True), code)
 
 
+def head_too_large(limit: int) -> Refused:
+    message = f"the request's head is over the limit of {limit} bytes (setting max_head_bytes)"
+    return not_http_1(431, "head_too_large", message)
+
+
 def not_found() -> Refused:
     return refusal(None, 404, "not_found", "nothing is served here")
 

@@ -40,6 +40,11 @@ def tokens(headers: Headers, name: bytes) -> set[bytes]:
     return {token.strip().lower() for value in values(headers, name) for token in value.split(b",")} - {b""}
 
 
+def size(headers: Headers) -> int:
+    """How many bytes they take on the wire."""
+    return sum(len(name) + len(value) + 4 for name, value in headers)
+
+
 def end_to_end(headers: Headers) -> list[Header]:
     """What is left for the next hop: no hop-by-hop header, none that Connection names, none of ours."""
     dropped = _HOP_BY_HOP | (tokens(headers, b"connection") - _KEPT)

@@ -14,6 +14,7 @@ from aiohttp.http import HttpResponseParser
 from aiohttp.http_exceptions import HttpProcessingError
 
 from . import headers
+from .breaches import Breach, said
 from .call import Call, Framing, Head
 
 # Pieces are taken out of the parser's buffer as soon as they are in: it never holds anything back.
@@ -111,11 +112,11 @@ class ModelConnection(asyncio.Protocol):
             self._feed(data)
         except (HttpProcessingError, ValueError) as error:
             self._deliver()
-            self._broken(f"sent what is not HTTP/1.1: {_one_line(error)}")
+            self._broken(f"sent what is not HTTP/1.1: {said(error)}")
 
     def _feed(self, data: bytes) -> None:
         if self._parser is None:
-            raise ValueError("bytes behind its response")
+            raise Breach("bytes behind its response")
         messages, upgraded, tail = self._parser.feed_data(data)
         for message, payload in messages:
             self._message(message, payload)
@@ -160,9 +161,9 @@ class ModelConnection(asyncio.Protocol):
         if 100 <= message.code < 200 and message.code != 101:
             return
         if self._payload is not None:
-            raise ValueError("a second response")
+            raise Breach("a second response")
         if message.code == 101:
-            raise ValueError("an upgrade that nobody asked for")
+            raise Breach("an upgrade that nobody asked for")
         self._payload = payload
         framing = self._framing(message)
         self._reusable = not message.should_close and framing is not Framing.CLOSE
@@ -178,7 +179,7 @@ class ModelConnection(asyncio.Protocol):
     def _framing(self, message: Any) -> Framing:
         codings = headers.tokens(message.raw_headers, b"transfer-encoding")
         if codings - {b"chunked"}:
-            raise ValueError("a transfer coding other than chunked")
+            raise Breach("a transfer coding other than chunked")
         if self._method == "HEAD" or message.code in _WITHOUT_BODY:
             return Framing.NO_BODY
         if codings:
@@ -203,7 +204,7 @@ class ModelConnection(asyncio.Protocol):
                 self._deliver()
             except HttpProcessingError as error:
                 exc = error
-        self._broken(f"closed the connection before the end of its response ({_one_line(exc or 'no more data')})")
+        self._broken(f"closed the connection before the end of its response ({said(exc)})")
 
     def _broken(self, failure: str) -> None:
         self._reusable = False
@@ -219,7 +220,3 @@ class ModelConnection(asyncio.Protocol):
         self._call = None
         self._parser = None
         self.ended.set()
-
-
-def _one_line(problem: object) -> str:
-    return " ".join(str(problem).split())[:200]

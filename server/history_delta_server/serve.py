@@ -10,19 +10,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from . import __version__
 from .admin import admin_app
 from .app import App
 from .config import ConfigError, load
+from .front import FrontServer
 from .kinds import Address
 from .log import LibraryMessages, Log
 from .settings import Settings
-from .sockets import probe_when_silent
 
 _TIDY_EVERY_SECONDS = 15.0
 # After the calls in flight have ended or were cut: for what is still to be flushed to agents.
@@ -51,7 +49,7 @@ class Server:
         self._settings = settings
         self.app = App(settings, log)
         self._accepting = False
-        self._front = web.ServerRunner(_front_server(self.app, settings), shutdown_timeout=_LAST_WORDS_SECONDS)
+        self._front = web.ServerRunner(FrontServer(self.app, settings, log), shutdown_timeout=_LAST_WORDS_SECONDS)
         self._admin = web.AppRunner(admin_app(self.app.metrics, lambda: self._accepting), access_log=None)
         self.address = settings.listen
         self.admin_address = settings.admin_listen
@@ -100,57 +98,6 @@ async def _tidying(app: App, stop: asyncio.Event) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _TIDY_EVERY_SECONDS)
         app.expire()
-
-
-class _Handler(RequestHandler):
-    """Refuses what aiohttp's parser refuses in our own shape, without saying what is inside and of which version."""
-
-    app: App
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        answer = self.app.malformed(status, message or "")
-        response = web.Response(status=status, body=answer.body, content_type="application/json")
-        response.headers["Server"] = "history-delta"
-        for name, value in answer.headers:
-            response.headers[name.decode("ascii")] = value.decode("ascii")
-        response.headers["Connection"] = "close"
-        response.force_close()
-        return response
-
-
-class _FrontServer(web.Server):
-    """aiohttp's low-level server: without routing, a body limit of its own, or an answer to Expect."""
-
-    def __init__(self, app: App, **options: Any) -> None:
-        super().__init__(app.handle, handler_cancellation=True)
-        self._app = app
-        self._options = options
-
-    def __call__(self) -> RequestHandler:
-        handler = _Handler(self, loop=asyncio.get_running_loop(), **self._options)
-        handler.app = self._app
-        return handler
-
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        probe_when_silent(transport)
-
-
-def _front_server(app: App, settings: Settings) -> web.Server:
-    return _FrontServer(
-        app,
-        auto_decompress=False,
-        max_line_size=settings.max_head_bytes,
-        max_field_size=settings.max_head_bytes,
-        keepalive_timeout=settings.agent_keepalive_seconds,
-        access_log=None,
-    )
 
 
 async def _listen(runner: web.BaseRunner, address: Address, flag: str) -> Address:

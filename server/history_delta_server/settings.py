@@ -41,7 +41,7 @@ class Settings:
     log_format: str = _setting(kinds.LOG_FORMAT, "form of the log on stderr", "json")
     log_body_hash: bool = _setting(kinds.BOOLEAN, "log the SHA-256 of every rebuilt body", False)
 
-    max_head_bytes: int = _setting(kinds.SIZE, "a request's line, and each of its header fields", wire.MAX_HEAD_BYTES)
+    max_head_bytes: int = _setting(kinds.SIZE, "a request's head as a whole", wire.MAX_HEAD_BYTES)
     max_body_bytes: int = _setting(kinds.SIZE, "a rebuilt body, and a decompressed frame", wire.MAX_BODY_BYTES)
     max_frame_line_bytes: int = _setting(kinds.SIZE, "the JSON line of a frame", wire.MAX_FRAME_LINE_BYTES)
     max_held_body_bytes: int = _setting(
@@ -52,6 +52,7 @@ class Settings:
     max_history_bytes: int = _setting(kinds.SIZE, "histories held in all", 4096 * wire.MIB)
     history_idle_seconds: float = _setting(kinds.SECONDS, "how long an idle rollout is held", 900.0)
 
+    max_connections: int = _setting(kinds.COUNT, "open connections from sandboxes", 4096)
     max_calls_in_flight: int = _setting(kinds.COUNT, "calls in flight of one rollout", 32)
     max_rollout_bytes_in_flight: int = _setting(kinds.SIZE, "request bodies in flight of one rollout", 64 * wire.MIB)
     max_bytes_in_flight: int = _setting(kinds.SIZE, "request bodies in flight in all", 512 * wire.MIB)

@@ -271,7 +271,7 @@ async def test_http_1_0_agents_are_served(start_model, start_gateway) -> None:
 async def test_long_heads_pass_and_over_long_ones_are_refused(start_model, start_gateway) -> None:
     model = await start_model()
     gateway = await start_gateway(model)
-    for size, status in ((60_000, 200), (70_000, 400)):
+    for size, status in ((60_000, 200), (70_000, 431)):
         response = await gateway.post("/v1/models", None, [("X", "x" * size)], method="GET")
         assert response.status == status
     assert len(model.requests) == 1
