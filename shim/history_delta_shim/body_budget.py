@@ -10,6 +10,10 @@ from history_delta_protocol import wire
 
 ALL_BODIES_BYTES = 64 * wire.MIB
 
+# Why a body is not held.
+TOO_LARGE = "too-large"
+OVER_BUDGET = "over-memory-budget"
+
 
 class BodyBudget(object):
     """The bytes that are left, shared by all exchanges."""
@@ -34,12 +38,17 @@ class Lease(object):
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
         self._held = 0
+        self.shortage = ""  # why a body was not covered
 
     def covers(self, size: int) -> bool:
         """Whether a body of that size may be held, having taken what is needed for it."""
         if size <= self._held:
             return True
-        if size > self._budget.each or not self._budget.take(size - self._held):
+        if size > self._budget.each:
+            self.shortage = TOO_LARGE
+            return False
+        if not self._budget.take(size - self._held):
+            self.shortage = OVER_BUDGET
             return False
         self._held = size
         return True

@@ -97,23 +97,41 @@ class Core(object):
 
     def start(self, method: str, target: str, headers: Headers, body: bytes) -> "Exchange":
         """Decide what to send for a request of the agent."""
+        exchange, dialect = self._identified(method, target, headers, body)
+        if dialect is not None and exchange.scope is not None:
+            why_full = self._try_frame(exchange, dialect, exchange.scope)
+            if why_full is not None:
+                exchange.send_full(why_full)
+        return exchange
+
+    def start_unseen(self, method: str, target: str) -> "Exchange":
+        """The same for a body that is too large to be held, so that its call has a name too.
+
+        ``headers`` are ours alone then, and go along with the agent's own request; it is no base afterwards.
+        """
+        exchange, _ = self._identified(method, target, [], b"")
+        if exchange.scope is not None:
+            exchange.send_full("too-large")
+            exchange.scope = None
+        return exchange
+
+    def _identified(
+        self, method: str, target: str, headers: Headers, body: bytes
+    ) -> Tuple["Exchange", Optional[Dialect]]:
         dialect = dialect_of(target) if method == "POST" else None
         exchange = Exchange(self, dialect, strip_own(headers), body)
         if dialect is None or not self.enabled:
             exchange.reason = "not-a-model-call" if dialect is None else "disabled"
-            return exchange
+            return exchange, dialect
         try:
             split = split_rollout_path(target)
         except InvalidRolloutId:
             # The server refuses it in its own words.
             exchange.reason = "rollout-id-invalid"
-            return exchange
+            return exchange, dialect
         exchange.identify(self._new_id(), None if split.rollout else self._rollout)
         exchange.scope = (dialect.name, split.base, split.rollout or self._rollout)
-        why_full = self._try_frame(exchange, dialect, exchange.scope)
-        if why_full is not None:
-            exchange.send_full(why_full)
-        return exchange
+        return exchange, dialect
 
     def _try_frame(self, exchange: "Exchange", dialect: Dialect, scope: Scope) -> Optional[str]:
         """Make the exchange send a frame, or say why its body goes in full."""

@@ -7,11 +7,11 @@ is: as a 503 where nothing can have been acted on, else as a broken connection.
 
 import hashlib
 import time
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from history_delta_protocol.dialect import dialect_of
 
-from . import answers, http1
+from . import answers, core, http1
 from .agent_connection import AgentConnection
 from .body_budget import BodyBudget, Lease
 from .connection import AgentLeft, Broken
@@ -114,9 +114,11 @@ class Exchange(object):
             whole = False
             if lease.covers(http1.content_length(self._request) or 0):
                 pieces, whole = self._agent.read_body(lease.covers)
-            if whole:
-                return self._model_call(b"".join(pieces))
-            return self._pass_through(pieces, "body-too-large")
+            if not whole:
+                return self._unseen_model_call(pieces, lease.shortage)
+            body = b"".join(pieces)
+            pieces.clear()  # or the body stands in memory twice until the response begins
+            return self._model_call(body)
 
     def _check(self) -> None:
         upgrades = tokens(self._request.headers, "upgrade")
@@ -136,26 +138,41 @@ class Exchange(object):
 
     def _pass_through(self, pieces: List[bytes], reason: str) -> Tuple[http1.Response, Headers]:
         self._record["reason"] = reason
-        response = self._forwarding.stream(pieces)
+        response = self._forwarding.stream(pieces, [])
         return response, response.headers
+
+    def _unseen_model_call(self, pieces: List[bytes], reason: str) -> Tuple[http1.Response, Headers]:
+        """A model call whose body is not held: it has a name as every call, and passes through."""
+        call = self._start(lambda: self._shared.core.start_unseen(self._request.method, self._request.target))
+        if call is None:
+            return self._pass_through(pieces, "core-failed")
+        self._record.update(delivery=call.delivery, kind=call.kind, reason=reason)
+        response = self._forwarding.stream(pieces, call.headers)
+        return self._unless_refused(call, response, self._decision(call, response))
 
     def _model_call(self, body: bytes) -> Tuple[http1.Response, Headers]:
         self._record["body_bytes"] = len(body)
         if self._shared.log_body_hash:
             self._record["sha256"] = hashlib.sha256(body).hexdigest()
         self._shared.probe.ask(self._request.target)
-        call = self._start(body)
+        headers = end_to_end(self._request.headers, without=FRAMING + ("expect",))
+        call = self._start(lambda: self._shared.core.start(self._request.method, self._request.target, headers, body))
         if call is None:
             return self._pass_through([body], "core-failed")
         response, decision = self._send(call)
         if decision == RESEND:
             self._record["resynced"] = True
             response, decision = self._send(call)
-        if decision == REFUSE:
+        return self._unless_refused(call, response, decision)
+
+    def _unless_refused(
+        self, call: core.Exchange, response: http1.Response, decision: str
+    ) -> Tuple[http1.Response, Headers]:
+        if decision == REFUSE and call.refusal is not None:
             raise Refused(call.refusal)
         return response, call.response_headers(response.headers)
 
-    def _send(self, call: Any) -> Tuple[http1.Response, str]:
+    def _send(self, call: core.Exchange) -> Tuple[http1.Response, str]:
         self._record.update(delivery=call.delivery, kind=call.kind, reason=call.reason)
         try:
             response = self._forwarding.send(call.headers, call.body)
@@ -164,18 +181,17 @@ class Exchange(object):
             raise
         return response, self._decision(call, response)
 
-    def _decision(self, call: Any, response: http1.Response) -> str:
+    def _decision(self, call: core.Exchange, response: http1.Response) -> str:
         try:
             return str(call.answered(response.status, response.headers))
         except Exception as error:  # the call has been answered: that answer must not be lost
             self._shared.log.event("core-failed", error=describe(error))
             return RELAY
 
-    def _start(self, body: bytes) -> Any:
+    def _start(self, start: Callable[[], core.Exchange]) -> Optional[core.Exchange]:
         started = time.monotonic()
-        headers = end_to_end(self._request.headers, without=FRAMING + ("expect",))
         try:
-            call = self._shared.core.start(self._request.method, self._request.target, headers, body)
+            call = start()
         except Exception as error:  # a fault of ours costs the saving, never the call
             self._shared.log.event("core-failed", error=describe(error))
             return None

@@ -41,13 +41,14 @@ class Forwarding(object):
         self.sent_bytes += len(body)
         return self._response(connection)
 
-    def stream(self, pieces: List[bytes]) -> http1.Response:
-        """Send the agent's request as it is: the pieces that have been read of its body, then the rest as it comes.
+    def stream(self, pieces: List[bytes], added: Headers) -> http1.Response:
+        """Send the agent's request as it is, with headers added: the pieces of its body that have been read (they are
+        let go of once they are sent), then the rest as it comes.
 
         Raises Unreachable, Broken, AgentLeft, and of the agent's body http1.ProtocolError and http1.Incomplete.
         """
         chunked = http1.is_chunked(self._request)
-        headers = end_to_end(self._request.headers, without=("host", "expect"))
+        headers = end_to_end(self._request.headers, without=("host", "expect")) + added
         connection = self._open(self._head(headers + ([("Transfer-Encoding", "chunked")] if chunked else [])))
         connection.all_sent = connection.all_sent and self._upload(connection, pieces, chunked)
         return self._response(connection)
@@ -77,6 +78,7 @@ class Forwarding(object):
         for piece in pieces:
             if not self._upload_piece(connection, piece, chunked):
                 return False
+        pieces.clear()
         trailers: Headers = []
         while not self._agent.request_done:
             event = self._agent.next_piece(connection)

@@ -149,6 +149,24 @@ def test_a_body_over_the_shim_s_own_limit_goes_in_full_and_is_not_kept():
     assert exchange.taken is None
 
 
+@pytest.mark.parametrize(("path", "named"), [("/v1/chat/completions", True), ("/ng-rollout/r1/v1/messages", False)])
+def test_a_body_that_is_not_seen_has_a_delivery_and_a_rollout_and_is_no_base(path, named):
+    shim = taught(rollout="r2")
+    exchange = shim.start_unseen("POST", path)
+    names = {name for name, _ in exchange.headers}
+    rollout = {wire.ROLLOUT_HEADER} if named else set()
+    assert names == {wire.VERSION_HEADER, wire.DELIVERY_HEADER, wire.FULL_HEADER} | rollout
+    assert (exchange.kind, exchange.reason) == (core.FULL, "too-large")
+    assert exchange.answered(200, [SPOKEN, (wire.HELD_HEADER, "6 " + "x" * 43)]) == core.RELAY
+    assert exchange.taken is None
+
+
+@pytest.mark.parametrize("path", ["/v1/files", "/ng-rollout/%ff/v1/messages"])
+def test_what_is_no_call_of_the_protocol_s_gets_no_header_unseen_either(path):
+    exchange = taught().start_unseen("POST", path)
+    assert (exchange.headers, exchange.delivery, exchange.kind) == ([], None, core.PASS_THROUGH)
+
+
 @pytest.mark.parametrize("limits", [{"body_bytes": 100}, {"frame_line_bytes": 100}])
 def test_what_is_over_the_server_s_limits_goes_in_full(limits):
     shim = taught()

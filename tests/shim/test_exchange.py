@@ -110,7 +110,7 @@ def test_a_body_over_the_limit_is_streamed(shim, upstream):
     refused = agent.read_response()
     assert refused.line[0] == 413
     assert refused.values("connection") == ["close"]
-    assert shim.next_logged()["reason"] == "body-too-large"
+    assert shim.next_logged()["reason"] == "too-large"
 
 
 def test_a_chunked_body_that_grows_over_the_limit_is_streamed(shim, upstream):
@@ -130,7 +130,7 @@ def test_a_chunked_body_that_grows_over_the_limit_is_streamed(shim, upstream):
     peer.send(answer(b"{}"))
     assert agent.read_response().body == b"{}"
     logged = shim.next_logged()
-    assert (logged["reason"], logged["sent_bytes"], logged["body_bytes"]) == ("body-too-large", 33 * MIB, 33 * MIB)
+    assert (logged["reason"], logged["sent_bytes"], logged["body_bytes"]) == ("too-large", 33 * MIB, 33 * MIB)
 
 
 def test_expect_is_answered_by_the_shim_and_stays_there(shim, upstream):
@@ -453,3 +453,76 @@ def test_a_log_that_nobody_reads_stops_no_call(start_shim, upstream):
 def test_a_path_is_logged_as_far_as_a_log_takes_it(shim, upstream):
     exchange(shim.agent(), upstream, get("/" + "p" * 5000), answer(b"{}"))
     assert shim.next_logged()["path"] == "/" + "p" * 199
+
+
+class TestABodyThatIsNotHeld:
+    """Its call has a name, so that a server knows it as it knows every other."""
+
+    SIZE = 33 * MIB
+
+    def test_its_call_is_named(self, speaking_shim, upstream):
+        agent = speaking_shim.agent()
+        agent.send(head(f"POST {CHAT} HTTP/1.1", "Host: a", "History-Delta-X: 1", f"Content-Length: {self.SIZE}"))
+        peer = upstream.accept()
+        request = peer.read_request_head()
+        logged_of = {"full": request.values("history-delta-full"), "version": request.values("history-delta-version")}
+        assert logged_of == {"full": ["too-large"], "version": ["1"]}
+        assert request.values("history-delta-rollout")
+        assert not request.values("history-delta-x")
+        assert request.values("content-length") == [str(self.SIZE)]
+        peer.send(answer(b"{}", "History-Delta-Version: 1", "History-Delta-Held: 1 x", "Connection: close"))
+        assert agent.read_response().names() == {"content-length", "connection"}
+        logged = speaking_shim.next_logged()
+        assert [logged["delivery"]] == request.values("history-delta-delivery")
+        assert (logged["kind"], logged["reason"]) == ("full", "too-large")
+
+    def test_one_for_which_others_leave_no_room_is_told_apart(self, speaking_shim, upstream):
+        waiting = [speaking_shim.agent() for _ in range(2)]
+        for agent in waiting:
+            agent.send(head(f"POST {CHAT} HTTP/1.1", "Host: a", f"Content-Length: {30 * MIB}", "Expect: 100-continue"))
+            agent.receive_until(b"\r\n\r\n")
+            agent.send(b"x")
+        agent = speaking_shim.agent()
+        agent.send(head(f"POST /ng-rollout/r1{CHAT} HTTP/1.1", "Host: a", f"Content-Length: {5 * MIB}") + b"x")
+        peer = upstream.accept()
+        request = peer.read_request_head()
+        assert request.values("history-delta-full") == ["too-large"]
+        assert not request.values("history-delta-rollout")  # the path names it
+        peer.send(answer(b"{}", "Connection: close"))
+        assert agent.read_response().body == b"{}"
+        assert speaking_shim.next_logged()["reason"] == "over-memory-budget"
+
+    def test_a_resync_of_it_is_refused(self, speaking_shim, upstream):
+        agent = speaking_shim.agent()
+        agent.send(head(f"POST {CHAT} HTTP/1.1", "Host: a", f"Content-Length: {self.SIZE}"))
+        peer = upstream.accept()
+        peer.read_request_head()
+        peer.send(answer(b"{}", "History-Delta-Version: 1", "History-Delta-Resync: base", status="409 Conflict"))
+        assert agent.read_response().line[0] == 503
+
+    def test_without_the_protocol_it_has_none(self, shim, upstream):
+        agent = shim.agent()
+        agent.send(head(f"POST {CHAT} HTTP/1.1", "Host: a", f"Content-Length: {self.SIZE}"))
+        peer = upstream.accept()
+        assert peer.read_request_head().names() == {"host", "content-length"}
+        peer.send(answer(b"{}", "Connection: close"))
+        agent.read_response()
+        assert shim.next_logged()["kind"] == "pass-through"
+
+
+def test_a_held_body_stands_in_memory_once(shim, upstream):
+    size = 30 * MIB
+    agent = shim.agent()
+    agent.send(post(b"{}"))
+    peer = upstream.accept()
+    peer.read_request()
+    before = shim.resident_bytes()
+    peer.send(answer(b"{}", "Connection: close"))
+    agent.read_response()
+    agent.send(post(b"x" * size))
+    peer = upstream.accept()
+    received = peer.read_request()
+    assert len(received.body) == size
+    assert shim.resident_bytes() - before < 1.5 * size
+    peer.send(answer(b"{}"))
+    assert agent.read_response().body == b"{}"

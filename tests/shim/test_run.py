@@ -373,7 +373,7 @@ class TestRewriting:
             ("F=agent.conf.history-delta-original; rm -f $F; mkdir $F", ["agent.conf could not be tidied up"]),
             ("rm agent.conf; mkdir agent.conf", ["agent.conf could not be tidied up"]),
             (
-                "L=$(ls $HOME/.cache/history-delta/*.lock); rm $L; mkdir $L",
+                "cd $HOME/.cache/history-delta; L=$(ls *.lock); rm $L; mkdir $L",
                 ["the private files could not be tidied up"],
             ),
         ],

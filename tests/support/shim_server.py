@@ -64,6 +64,10 @@ class ShimServer:
         self._agents.append(connect(self.port))
         return self._agents[-1]
 
+    def resident_bytes(self) -> int:
+        """The process's memory just now."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def next_logged(self, event: str = "call") -> dict[str, Any]:
         """The next line of that event, waiting for it."""
         deadline = time.monotonic() + PATIENCE
