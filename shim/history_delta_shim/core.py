@@ -38,6 +38,8 @@ FULL = "full"
 SELF_CONTAINED = "self-contained"
 DELTA = "delta"
 
+# What an ingress that authenticates, or limits rates and times, says to a body as well.
+_SAYS_NOTHING_OF_FRAMES = frozenset([401, 403, 407, 408, 429])
 _RETRY_AFTER_SECONDS = "1"
 _MOST_SCOPES = 64
 
@@ -322,7 +324,8 @@ class Exchange(object):
                 self._core.not_spoken()
             return RELAY
         if 400 <= status < 500 or status == 501:
-            self._core.capabilities_failed()
+            if status not in _SAYS_NOTHING_OF_FRAMES:
+                self._core.capabilities_failed()
             return self._resend("frame-not-understood")
         self.failed()
         return RELAY

@@ -351,7 +351,7 @@ def expected_action(sent_frame: bool, status: int, version: str | None, resync: 
 def expected_to_speak(sent_frame: bool, action: str, status: int, version: str | None, resync: str | None) -> bool:
     """The server was known to speak before."""
     if action == core.RESEND:
-        return version == "1" and resync != "disabled"
+        return resync != "disabled" if version == "1" else status == 429
     return not (status < 300 and version != "1" and not sent_frame)
 
 
@@ -504,6 +504,16 @@ def test_an_answer_reported_twice_counts_once():
         acknowledge(exchange)
     check_shim(shim)
     assert len(shim._conversations) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 407, 408, 429])
+def test_an_ingress_that_would_refuse_a_body_too_says_nothing_of_frames(status):
+    shim = taught()
+    exchange = start(shim, TWO)
+    assert exchange.answered(*answer(status, None, None, None)) == core.RESEND
+    assert (exchange.kind, exchange.reason) == (core.FULL, "frame-not-understood")
+    assert exchange.answered(*answer(status, None, None, None)) == core.RELAY
+    assert start(shim, TWO).kind == core.DELTA
 
 
 @pytest.mark.parametrize(("status", "version"), [(500, None), (502, "2"), (503, None), (302, None), (200, None)])
