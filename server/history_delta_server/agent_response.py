@@ -33,7 +33,7 @@ class AgentResponse(web.StreamResponse):
     def __init__(self, request: web.BaseRequest) -> None:
         super().__init__()
         self._request = request
-        self._keep = request.keep_alive
+        self._keep = request.keep_alive and not _asks_for_upgrade(request)
         self._framing = Framing.NO_BODY
         self.started = False
 
@@ -128,6 +128,12 @@ class AgentResponse(web.StreamResponse):
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the agent has closed its connection")
         transport.write(data)
+
+
+def _asks_for_upgrade(request: web.BaseRequest) -> bool:
+    """None is made here; but the parser takes what follows such a request for another protocol's, and loses it."""
+    named = b"upgrade" in headers.tokens(request.raw_headers, b"connection")
+    return named and bool(headers.values(request.raw_headers, b"upgrade"))
 
 
 async def _sent(transport: asyncio.Transport) -> None:

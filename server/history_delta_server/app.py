@@ -2,7 +2,7 @@
 """One request from its head to its last byte: the map of the server. Read this first.
 
 request.py      what is it?  ──► capabilities.py, errors.py      answered here
-    │           └──────────────► passed on as it comes           (plain proxy)
+    │           └──────────────► pass_through.py                 passed on as it comes
     ▼
 model_call.py   receive.py ─ rebuild.py ─ admission.py, deliveries.py ─ dispatch.py ─ relay.py
 """
@@ -19,21 +19,20 @@ from . import errors, headers
 from .admission import Admission, AdmissionLimits
 from .agent_response import AgentResponse
 from .breaches import said
-from .call import Call, EarlyClose, Framing
+from .call import Call, EarlyClose
 from .capabilities import capabilities
 from .deliveries import Deliveries, DeliveryLimits
-from .dispatch import Dispatcher, Outgoing
+from .dispatch import Dispatcher
 from .errors import Answer, Refused
 from .headers import Header
 from .history import HistoryLimits, HistoryStore
 from .log import Log
 from .metrics import Metrics
 from .model_call import ModelCalls
+from .pass_through import PassThroughs
 from .pool import ConnectionPool, PoolLimits
-from .receive import framing_of, pieces
-from .relay import relay
-from .report import PASS_THROUGH, Report
-from .request import Incoming, Route, classify
+from .report import Report
+from .request import Route, classify
 from .settings import Settings
 from .upstreams import Upstreams
 
@@ -81,6 +80,7 @@ class App:
         self._histories = histories
         self._deliveries = deliveries
         self._model_calls = ModelCalls(settings, histories, admission, deliveries, self._dispatcher, self._new_call)
+        self._pass_throughs = PassThroughs(settings, self._dispatcher, self._new_call)
         self.metrics = Metrics(histories, admission, deliveries)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -91,7 +91,8 @@ class App:
             await self._route(request, response, report)
         except Refused as refused:
             await self._answer(request, response, report, refused.answer, refused.reason)
-        except ConnectionError:
+        except (ConnectionError, asyncio.CancelledError):
+            report.agent_left()
             raise
         except RequestPayloadError:
             broken = errors.refusal(None, 400, "invalid_body", "the request's body breaks HTTP/1.1")
@@ -137,6 +138,8 @@ class App:
     async def _route(self, request: web.BaseRequest, response: AgentResponse, report: Report) -> None:
         if request.version not in ((1, 0), (1, 1)):
             raise errors.not_http_1(505, "http_version_not_supported", "only HTTP/1.0 and HTTP/1.1 are spoken here")
+        if request.version == (1, 0) and headers.values(request.raw_headers, b"transfer-encoding"):
+            raise errors.not_http_1(400, "malformed_http", "HTTP/1.0 knows no Transfer-Encoding")
         if headers.size(request.raw_headers) + len(request.raw_path) > self._settings.max_head_bytes:
             raise self._head_too_large()
         incoming = classify(request.method, request.raw_path, request.raw_headers, enabled=self._settings.enabled)
@@ -146,31 +149,10 @@ class App:
         elif incoming.route is Route.MODEL_CALL:
             await self._model_calls.handle(request, response, incoming, report)
         else:
-            await self._pass_through(request, response, incoming, report)
+            await self._pass_throughs.handle(request, response, incoming, report)
 
     def _head_too_large(self) -> Refused:
         return errors.head_too_large(self._settings.max_head_bytes)
-
-    async def _pass_through(
-        self, request: web.BaseRequest, response: AgentResponse, incoming: Incoming, report: Report
-    ) -> None:
-        """The plain proxy: nothing is looked at, held, kept or added."""
-        report.kind = PASS_THROUGH
-        response.go_on()
-        call = report.call = self._new_call()
-        framing = framing_of(request)
-        outgoing = Outgoing(
-            incoming.method,
-            incoming.upstream_target(keep_prefix=self._settings.keep_rollout_prefix),
-            headers.end_to_end(incoming.headers),
-            b"" if framing is Framing.NO_BODY else report.counting(pieces(request)),
-            framing,
-            incoming.rollout,
-            incoming.dialect,
-        )
-        with call.join() as reader:
-            self._dispatcher.send(outgoing, call)
-            report.status = await relay(reader, response, incoming.dialect, [])
 
     async def _answer(
         self, request: web.BaseRequest, response: AgentResponse, report: Report, answer: Answer, reason: str

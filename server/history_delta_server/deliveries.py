@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from history_delta_protocol import wire
 
@@ -27,19 +28,32 @@ class DeliveryLimits:
     count: int = 65536
 
 
+class Identity(NamedTuple):
+    """What a delivery asks for. ``content`` None: it was streamed through and cannot be compared."""
+
+    method: str
+    target: str
+    content: Hashable
+
+    def may_be(self, other: "Identity") -> bool:
+        if (self.method, self.target) != (other.method, other.target):
+            return False
+        return None in (self.content, other.content) or self.content == other.content
+
+
 Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Delivery:
-    identity: Hashable
+    identity: Identity
     call: Call
     counted_bytes: int = 0
     forget_at: float = 0.0
 
 
 class Deliveries:
-    """``identity`` names method, path and content; None: content that was streamed through and cannot be compared."""
+    """All that this worker knows of."""
 
     def __init__(self, limits: DeliveryLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits or DeliveryLimits()
@@ -54,18 +68,18 @@ class Deliveries:
     def __len__(self) -> int:
         return len(self._running) + len(self._ended)
 
-    def find(self, rollout: str, delivery: str, identity: Hashable) -> Call | None:
+    def find(self, rollout: str, delivery: str, identity: Identity) -> Call | None:
         """The call that this delivery started before, which may not be ``kept`` any more. Raises Reused."""
         self.expire()
         key = (rollout, delivery)
         known = self._running.get(key) or self._ended.get(key)
         if known is None:
             return None
-        if None not in (known.identity, identity) and known.identity != identity:
+        if not known.identity.may_be(identity):
             raise Reused(delivery)
         return known.call
 
-    def add(self, rollout: str, delivery: str, identity: Hashable, call: Call) -> None:
+    def add(self, rollout: str, delivery: str, identity: Identity, call: Call) -> None:
         """The call is about to be dispatched."""
         key = (rollout, delivery)
         known = self._running[key] = _Delivery(identity, call)

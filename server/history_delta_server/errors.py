@@ -50,6 +50,11 @@ def busy(dialect: Dialect | None, message: str, retry_after: int) -> Refused:
     return refusal(dialect, 429, wire.BUSY_CODE, message, (b"Retry-After", str(retry_after).encode("ascii")))
 
 
+def paused(dialect: Dialect | None, seconds: float) -> Refused:
+    message = f"nothing came of the request's body for {seconds:g} s (setting agent_pause_seconds)"
+    return refusal(dialect, 408, "request_timeout", message)
+
+
 def reused(dialect: Dialect | None, delivery: str) -> Refused:
     message = f"delivery {delivery} is known with another method, path or content"
     return refusal(dialect, 422, wire.REUSED_CODE, message)

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from .admission import Admission
 from .deliveries import Deliveries
 from .history import HistoryStore
-from .report import DELTA, FULL, PASS_THROUGH, Report
+from .report import AGENT_LEFT, DELTA, FULL, PASS_THROUGH, Report
 
 _REBUILD_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -48,7 +48,9 @@ class Metrics:
         """A request is over."""
         if report.resync is not None:
             self._resyncs.labels(report.resync).inc()
-        if report.kind is None:
+        if report.outcome == AGENT_LEFT:
+            self._outcomes.labels(AGENT_LEFT).inc()
+        elif report.kind is None:
             self._answered.labels(report.reason).inc()
         elif report.repeated:
             self._repeated.labels(report.outcome).inc()

@@ -7,7 +7,7 @@ What a full capture of a rollout would record is known, whole and checked, betwe
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from . import errors, full_sends, headers
 from .admission import Admission, Busy, Ticket
 from .agent_response import AgentResponse
 from .call import Call, Framing
-from .deliveries import Deliveries, Reused
+from .deliveries import Deliveries, Identity, Reused
 from .dispatch import Dispatcher, Outgoing
 from .headers import Header
 from .history import HistoryStore, RolloutHistories
@@ -41,7 +41,7 @@ class Request:
     body: bytes | AsyncIterator[bytes]
     framing: Framing
     headers: list[Header]
-    identity: Hashable
+    identity: Identity
     rebuilt: Rebuilt | None = None
 
 
@@ -75,6 +75,7 @@ class ModelCalls:
             histories = held.enter_context(self._histories.in_flight(rollout))
             response.go_on()
             obtained = await self._obtain(request, incoming, histories, ticket, report)
+            report.kind = DELTA if incoming.is_frame else FULL
             own = [(wire.VERSION_HEADER.encode(), b"%d" % wire.PROTOCOL_VERSION)]
             if obtained.rebuilt is not None and obtained.rebuilt.held is not None:
                 held.enter_context(histories.pinned(obtained.rebuilt.held[1]))
@@ -112,7 +113,6 @@ class ModelCalls:
         report: Report,
     ) -> Request:
         limits = self._settings
-        report.kind = DELTA
         sent = await read_frame(request, ticket, limits.max_body_bytes, limits.agent_pause_seconds)
         report.received_bytes = len(sent)
         begun = time.perf_counter()
@@ -149,13 +149,13 @@ class ModelCalls:
         ticket: Ticket,
         report: Report,
     ) -> Request:
-        report.kind = FULL
         onward = headers.end_to_end(incoming.headers)
         limits = self._settings
         body = await read_body(request, ticket, limits.max_held_body_bytes, limits.agent_pause_seconds)
         if body.rest is not None:
             report.reason = full_sends.TOO_LARGE
-            return Request(report.counting(body.pieces()), framing_of(request), onward, None)
+            identity = Identity(incoming.method, incoming.target, None)
+            return Request(report.counting(body.pieces()), framing_of(request), onward, identity)
         report.received_bytes = len(body.start)
         begun = time.perf_counter()
         if headers.values(incoming.headers, b"content-encoding"):
@@ -170,7 +170,7 @@ class ModelCalls:
         report.body_bytes = len(rebuilt.body)
         if self._settings.log_body_hash:
             report.body_sha256 = hashlib.sha256(rebuilt.body).hexdigest()
-        identity = (incoming.method, incoming.target, rebuilt.identity)
+        identity = Identity(incoming.method, incoming.target, rebuilt.identity)
         return Request(rebuilt.body, Framing.LENGTH, onward, identity, rebuilt)
 
     def _known(self, incoming: Incoming, obtained: Request, ticket: Ticket, report: Report) -> Call | None:
@@ -210,9 +210,7 @@ class ModelCalls:
         except TooLarge as error:
             raise errors.too_large(dialect, str(error)) from error
         except TimeoutError as error:
-            pause = self._settings.agent_pause_seconds
-            message = f"nothing came of the request's body for {pause:g} s (setting agent_pause_seconds)"
-            raise errors.refusal(dialect, 408, "request_timeout", message) from error
+            raise errors.paused(dialect, self._settings.agent_pause_seconds) from error
         except Busy as error:
             raise errors.busy(dialect, str(error), error.retry_after) from error
         except Reused as error:

@@ -42,9 +42,20 @@ def framing_of(request: web.BaseRequest) -> Framing:
     return Framing.LENGTH if headers.values(request.raw_headers, b"content-length") else Framing.NO_BODY
 
 
-async def pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    while piece := await request.content.readany():
+async def pieces(request: web.BaseRequest, pause: float) -> AsyncIterator[bytes]:
+    """Raises TimeoutError where nothing comes for ``pause`` seconds while it is waited for."""
+    while True:
+        async with asyncio.timeout(pause):
+            piece = await request.content.readany()
+        if not piece:
+            return
         yield piece
+
+
+async def begun_body(request: web.BaseRequest, pause: float) -> Body:
+    """A body as a stream, once its first piece or its end is there. Raises TimeoutError."""
+    rest = pieces(request, pause)
+    return Body(await anext(rest, b""), rest)
 
 
 async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int, pause: float) -> Body:
@@ -54,9 +65,9 @@ async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int, pause:
     """
     length = request.content_length
     if length is not None and length > limit:
-        return Body(b"", pieces(request))
-    rest = pieces(request)
-    start = await _read(rest, ticket, limit, pause)
+        return await begun_body(request, pause)
+    rest = pieces(request, pause)
+    start = await _read(rest, ticket, limit)
     if len(start) <= limit:
         return Body(start)
     # From here on it is in flight upstream, not in memory.
@@ -66,7 +77,7 @@ async def read_body(request: web.BaseRequest, ticket: Ticket, limit: int, pause:
 
 async def read_frame(request: web.BaseRequest, ticket: Ticket, limit: int, pause: float) -> bytes:
     """A frame as it was sent. Raises TooLarge, Busy, and TimeoutError as ``read_body`` does."""
-    sent = await _read(pieces(request), ticket, limit, pause)
+    sent = await _read(pieces(request, pause), ticket, limit)
     if len(sent) > limit:
         raise TooLarge("the frame", limit, "max_body_bytes")
     return sent
@@ -93,17 +104,14 @@ async def _next(pieces: Iterator[bytes], *, aside: bool) -> bytes | None:
     return await asyncio.to_thread(next, pieces, None) if aside else next(pieces, None)
 
 
-async def _read(source: AsyncIterator[bytes], ticket: Ticket, limit: int, pause: float) -> bytes:
+async def _read(source: AsyncIterator[bytes], ticket: Ticket, limit: int) -> bytes:
     """All of it, or a little more than ``limit``."""
     read: list[bytes] = []
     size = 0
-    now = asyncio.get_running_loop().time
-    async with asyncio.timeout_at(now() + pause) as patience:
-        async for piece in source:
-            patience.reschedule(now() + pause)
-            read.append(piece)
-            size += len(piece)
-            ticket.resize(size)
-            if size > limit:
-                break
+    async for piece in source:
+        read.append(piece)
+        size += len(piece)
+        ticket.resize(size)
+        if size > limit:
+            break
     return read[0] if len(read) == 1 else b"".join(read)

@@ -18,9 +18,8 @@ REFUSED_REPEAT = "repeat-not-kept"
 
 @dataclass(slots=True)
 class Report:
-    """``kind`` None: answered by us, without a model. ``reason`` says why that, or why a call was not a delta.
-
-    ``outcome`` is how the call ended, as call.State names it, or one of this module's.
+    """``kind`` None: no model has seen it, because we answered or the agent left before. ``reason`` says why we did, or
+    why a call was not a delta. ``outcome`` is how the call ended, as call.State names it, or one of this module's.
     """
 
     path: str
@@ -44,6 +43,11 @@ class Report:
         self.kind = None
         self.status = status
         self.reason = reason
+
+    def agent_left(self) -> None:
+        """It did not wait; this says something only where there is no call or answer yet."""
+        if self.call is None and self.status is None and self.outcome == ANSWERED:
+            self.outcome = AGENT_LEFT
 
     async def counting(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same stream of a body that passes through as it is."""

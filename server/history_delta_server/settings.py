@@ -54,6 +54,7 @@ class Settings:
 
     max_connections: int = _setting(kinds.COUNT, "open connections from sandboxes", 4096)
     max_calls_in_flight: int = _setting(kinds.COUNT, "calls in flight of one rollout", 32)
+    max_pass_throughs_in_flight: int = _setting(kinds.COUNT, "requests in flight that merely pass through", 1024)
     max_rollout_bytes_in_flight: int = _setting(kinds.SIZE, "request bodies in flight of one rollout", 64 * wire.MIB)
     max_bytes_in_flight: int = _setting(kinds.SIZE, "request bodies in flight in all", 512 * wire.MIB)
 
@@ -73,7 +74,7 @@ class Settings:
     upstream_retry_seconds: float = _setting(kinds.SECONDS, "how long an unreachable model is avoided", 5.0)
     max_pinned_rollouts: int = _setting(kinds.COUNT, "rollouts whose model server is remembered", 100_000)
     agent_keepalive_seconds: float = _setting(kinds.SECONDS, "how long an idle connection from a sandbox is kept", 75.0)
-    agent_pause_seconds: float = _setting(kinds.SECONDS, "how long a pause in a model call's body may last", 60.0)
+    agent_pause_seconds: float = _setting(kinds.SECONDS, "how long a pause in a request's head or body may last", 60.0)
     shutdown_seconds: float = _setting(kinds.SECONDS, "how long calls in flight may take to end at SIGTERM", 30.0)
 
 

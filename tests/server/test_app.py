@@ -440,3 +440,28 @@ async def test_a_fault_of_ours_is_a_500_that_the_log_explains(start_model, start
     assert gateway.log("fault")[0]["error"] == "ZeroDivisionError"
     assert "in fail" in gateway.log("fault")[0]["trace"][-1]
     assert "hidden" not in gateway._log.getvalue()
+
+
+@pytest.mark.parametrize("path", ["/v1/models", CHAT, "/v1/.history-delta/x"])
+async def test_an_upgrade_that_is_not_made_ends_the_connection(start_model, start_gateway, path) -> None:
+    """What is sent behind it cannot be told from another protocol."""
+    gateway = await start_gateway(await start_model())
+    agent = await gateway.connect()
+    await agent.send(
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: foo\r\n".encode()
+        + b"Content-Length: 2\r\n\r\n{}"
+        + b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    assert (await agent.receive()).one("Connection") == "close"
+    async with asyncio.timeout(10):
+        assert await agent.reader.read() == b""
+
+
+async def test_http_1_0_has_no_transfer_encoding(start_model, start_gateway, enabled) -> None:
+    model = await start_model()
+    gateway = await start_gateway(model, enabled=enabled)
+    agent = await gateway.connect()
+    await agent.send(f"POST {CHAT} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n".encode())
+    response = await agent.receive()
+    assert (response.status, response.error["code"], response.one("Connection")) == (400, "malformed_http", "close")
+    assert model.requests == []
