@@ -10,10 +10,12 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from typing import Dict, List, Mapping, Optional
 
 from .agents import Home
+from .temporary import name_beside
 
 _SLOTS = 64
 _MAX_CONFIG_BYTES = 8 * 1024 * 1024  # a larger file is no configuration
@@ -24,7 +26,7 @@ class PrivateDirectory(object):
 
     The name is the lowest free number below the user's cache directory: agents show their home's path to the model, so
     that a random name would make every prompt differ. It is not below the temporary directory, where Codex refuses to
-    set up its helpers; that is the last resort.
+    set up its helpers; that is the last resort, also where others can write to the cache directory.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -41,6 +43,7 @@ class PrivateDirectory(object):
             if not os.path.isdir(folder):
                 os.mkdir(folder, 0o700)
                 self._made.append(folder)
+        _check_ours(parent)
         for number in range(_SLOTS):
             path = os.path.join(parent, "run-%d" % number)
             lock = lock_file(path + ".lock")
@@ -161,6 +164,14 @@ def _cache_directory(environ: Mapping[str, str]) -> str:
     return os.path.join(cache, "history-delta")
 
 
+def _check_ours(folder: str) -> None:
+    """Raises OSError for a folder in which others could put files and links in the place of ours."""
+    found = os.lstat(folder)
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or shared:
+        raise OSError(errno.EACCES, "not the user's alone", folder)
+
+
 def names_in(directory: str) -> List[str]:
     try:
         return os.listdir(directory)
@@ -197,7 +208,7 @@ def _move(path: str, original: str) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = "%s.history-delta-%d" % (original, os.getpid())
+        beside = name_beside(original)
         shutil.move(path, beside)
         os.rename(beside, original)
 

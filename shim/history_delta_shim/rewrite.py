@@ -12,6 +12,7 @@ import os
 from typing import Optional
 
 from .substitute import Substitution
+from .temporary import create_beside
 
 _SUFFIX = ".history-delta-original"
 _CHANGED_SUFFIX = ".history-delta-changed"
@@ -74,18 +75,24 @@ def _recover(path: str, original: bytes, substitution: Substitution) -> str:
     except FileNotFoundError:
         return "%s was removed during a run that was killed; not restored" % path
     if content != original and not substitution.matches_any_shim(original, content):
-        with open(path + _CHANGED_SUFFIX, "wb") as file:
-            file.write(content)
+        _replace(path + _CHANGED_SUFFIX, content)
         _write(path, original)
         return "restored %s after a run that was killed; its edited content is in %s" % (path, path + _CHANGED_SUFFIX)
     _write(path, original)
     return "restored %s after a run that was killed" % path
 
 
+def _replace(path: str, content: bytes) -> None:
+    descriptor, partial = create_beside(path)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+    os.rename(partial, path)
+
+
 def _keep(path: str, original: bytes) -> int:
     """Put the original beside the file, complete and locked at the moment that it appears."""
-    kept, partial = path + _SUFFIX, "%s.%d" % (path + _SUFFIX, os.getpid())
-    lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    kept = path + _SUFFIX
+    lock, partial = create_beside(kept)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _write_all(lock, original)

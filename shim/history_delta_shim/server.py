@@ -19,6 +19,7 @@ from .listener import Listener, bind
 from .log import Log
 from .probe import Probe
 from .settings import Invalid, Settings, open_log
+from .temporary import create_beside
 from .upstream import Upstream
 
 
@@ -118,11 +119,11 @@ def _remove_stale(path: Optional[str]) -> None:
 
 
 def _write_atomically(path: str, text: str) -> None:
-    temporary = "%s.%d" % (path, os.getpid())
     try:
-        with open(temporary, "w") as file:
+        descriptor, partial = create_beside(path, 0o666)
+        with open(descriptor, "w") as file:
             file.write(text)
-        os.replace(temporary, path)
+        os.replace(partial, path)
     except OSError as error:
         raise Invalid("--ready-file: cannot write %s: %s" % (path, error.strerror))
 

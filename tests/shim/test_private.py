@@ -157,6 +157,23 @@ def test_a_changed_copy_is_not_carried_over_and_that_is_told(private, original):
     assert (original / "config.toml").read_bytes() == b"original\n"
 
 
+@pytest.mark.parametrize("how", ["writable by others", "writable by the group", "a link", "another user's"])
+def test_a_cache_in_which_others_could_put_links_is_not_used(cache, tmp_path, monkeypatch, how):
+    ours = cache / "history-delta"
+    ours.mkdir(parents=True)
+    ours.chmod({"writable by others": 0o707, "writable by the group": 0o770}.get(how, 0o755))
+    if how == "a link":
+        ours.rename(tmp_path / "elsewhere")
+        ours.symlink_to(tmp_path / "elsewhere")
+    if how == "another user's":
+        monkeypatch.setattr("os.geteuid", lambda: ours.stat().st_uid + 1)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    directory = PrivateDirectory({"XDG_CACHE_HOME": str(cache)})
+    assert Path(directory.path).parent == tmp_path
+    assert os.listdir(ours) == []
+    directory.close()
+
+
 def test_a_file_is_copied_among_links_to_its_neighbours(private, tmp_path):
     (tmp_path / "opencode.json").write_text("original")
     (tmp_path / "prompt.txt").write_text("prompt")

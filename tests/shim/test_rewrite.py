@@ -103,6 +103,18 @@ def test_what_a_killed_run_left_with_an_edit_is_restored_and_the_edit_kept(confi
     assert config.read_bytes() == ORIGINAL
 
 
+def test_a_link_where_the_edited_content_is_to_be_put_is_not_followed(config, tmp_path):
+    target = tmp_path / "target"
+    target.write_bytes(b"theirs")
+    changed = config.with_name(config.name + ".history-delta-changed")
+    changed.symlink_to(target)
+    killed_run(config)
+    config.write_bytes(b"edited")
+    recover(str(config), SUBSTITUTION)
+    assert (changed.read_bytes(), target.read_bytes()) == (b"edited", b"theirs")
+    assert not changed.is_symlink()
+
+
 def test_a_file_removed_in_a_killed_run_stays_removed(config):
     killed_run(config)
     config.unlink()
