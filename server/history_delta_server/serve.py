@@ -164,7 +164,7 @@ def _stop_signal() -> asyncio.Event:
 
 
 def _take_library_messages(log: Log) -> None:
-    for name in ("aiohttp", "asyncio"):
+    for name in ("aiohttp", "asyncio", "history_delta_server"):
         logger = logging.getLogger(name)
         logger.handlers = [LibraryMessages(log)]
         logger.propagate = False

@@ -2,10 +2,14 @@
 """Socket options for both sides: an optimisation each, so that one which fails is left out and never fails a call."""
 
 import asyncio
+import logging
 import socket
 
 _AFTER_SECONDS = 30
 _EVERY_SECONDS = 15
+
+_logger = logging.getLogger(__name__)
+_told: set[str] = set()
 
 
 def probe_when_silent(transport: asyncio.BaseTransport) -> None:
@@ -20,4 +24,10 @@ def probe_when_silent(transport: asyncio.BaseTransport) -> None:
         try:
             sock.setsockopt(level, getattr(socket, name), value)
         except (OSError, AttributeError):
-            continue
+            _tell_once(name)
+
+
+def _tell_once(name: str) -> None:
+    if name not in _told:
+        _told.add(name)
+        _logger.warning(f"socket option {name} cannot be set here")

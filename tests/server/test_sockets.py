@@ -21,9 +21,17 @@ def test_a_silent_peer_is_probed() -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
 
 
-def test_an_option_that_fails_fails_nothing() -> None:
+def test_an_option_that_fails_fails_nothing_and_is_told_of_once(caplog, monkeypatch) -> None:
+    monkeypatch.setattr("history_delta_server.sockets._told", set())
     with socket.socket(socket.AF_UNIX) as sock:
-        probe_when_silent(Transport(sock))
+        for _ in range(3):
+            probe_when_silent(Transport(sock))
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sorted(record.message.split()[2] for record in caplog.records) == [
+        "TCP_KEEPIDLE",
+        "TCP_KEEPINTVL",
+        "TCP_NODELAY",
+    ]
 
 
 async def test_both_sides_of_the_server_are_probed(start_model, start_gateway) -> None:
