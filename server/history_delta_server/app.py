@@ -32,7 +32,7 @@ from .model_call import ModelCalls
 from .pass_through import PassThroughs
 from .pool import ConnectionPool, PoolLimits
 from .report import Report
-from .request import Route, classify
+from .request import Route, Rules, classify
 from .settings import Settings
 from .upstreams import Upstreams
 
@@ -43,6 +43,7 @@ class App:
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings = settings
         self._log = log
+        self._rules = Rules(settings.enabled, settings.keep_rollout_prefix, settings.model_paths_only)
         self._early_close = EarlyClose(settings.early_close_seconds, settings.early_close_bytes)
         histories = HistoryStore(
             HistoryLimits(
@@ -142,7 +143,7 @@ class App:
             raise errors.not_http_1(400, "malformed_http", "HTTP/1.0 knows no Transfer-Encoding")
         if headers.size(request.raw_headers) + len(request.raw_path) > self._settings.max_head_bytes:
             raise self._head_too_large()
-        incoming = classify(request.method, request.raw_path, request.raw_headers, enabled=self._settings.enabled)
+        incoming = classify(request.method, request.raw_path, request.raw_headers, self._rules)
         report.rollout, report.delivery, report.reason = incoming.rollout, incoming.delivery, incoming.reason
         if incoming.route is Route.CAPABILITIES:
             await self._answer(request, response, report, capabilities(self._settings), "capabilities")

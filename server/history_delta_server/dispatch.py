@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from history_delta_protocol.dialect import MESSAGES, Dialect
-
 from . import headers
 from .call import Call, Framing
 from .headers import Header
@@ -32,7 +30,6 @@ class Outgoing:
     body: bytes | AsyncIterator[bytes]
     framing: Framing
     rollout: str | None
-    dialect: Dialect | None
 
 
 class FrameRefused(Exception):
@@ -108,12 +105,17 @@ class Dispatcher:
         target = upstream.url.base_path + outgoing.target
         start_line = f"{outgoing.method} {target} HTTP/1.1".encode("utf-8", "surrogateescape")
         sent = headers.replaced(outgoing.headers, b"Host", upstream.url.authority.encode("ascii"))
-        sent = headers.with_credentials(sent, self._api_key, messages_dialect=outgoing.dialect is MESSAGES)
+        sent = headers.with_credentials(sent, self._api_key, messages_dialect=_is_of_messages(outgoing.target))
         if outgoing.framing is Framing.CHUNKED:
             sent.append((b"Transfer-Encoding", b"chunked"))
         elif outgoing.framing is Framing.LENGTH and isinstance(outgoing.body, bytes):
             sent = headers.replaced(sent, b"Content-Length", b"%d" % len(outgoing.body))
         return headers.serialize(start_line, sent)
+
+
+def _is_of_messages(target: str) -> bool:
+    """Whether an API takes its key from x-api-key there: a call, or what counts the tokens of one."""
+    return "messages" in target.partition("?")[0].split("/")
 
 
 async def _exchange(connection: ModelConnection, outgoing: Outgoing, head: bytes, call: Call) -> None:

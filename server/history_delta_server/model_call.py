@@ -195,7 +195,6 @@ class ModelCalls:
             obtained.body,
             obtained.framing,
             incoming.rollout,
-            incoming.dialect,
         )
         self._dispatcher.send(outgoing, call)
 

@@ -62,7 +62,6 @@ class PassThroughs:
             b"" if body is None else report.counting(body.pieces()),
             framing,
             incoming.rollout,
-            incoming.dialect,
         )
 
     def _enter(self, incoming: Incoming) -> None:

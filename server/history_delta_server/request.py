@@ -22,7 +22,13 @@ from history_delta_protocol.dialect import (
 from . import errors, headers
 from .headers import Headers
 
-_RESERVED = "/.history-delta/"
+_RESERVED = ".history-delta"
+# Gym's token capture takes every other request below it for a sign that the rollout is incomplete.
+_CAPTURE = "training-token-capture"
+# Beside the calls of a model: what agents ask before one.
+_MODEL_PATHS = (["models"], ["messages", "count_tokens"])
+_DOTS = frozenset([".", ".."])
+_SEPARATOR = re.compile(r"[/\\]")
 _ABSOLUTE = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
@@ -56,17 +62,27 @@ class Incoming:
         return target if target.startswith("/") else "/" + target
 
 
-def classify(method: str, raw_target: str, raw_headers: Headers, *, enabled: bool) -> Incoming:
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the settings of the same names say of requests."""
+
+    enabled: bool
+    keep_rollout_prefix: bool = False
+    model_paths_only: bool = False
+
+
+def classify(method: str, raw_target: str, raw_headers: Headers, rules: Rules) -> Incoming:
     """Raises Refused for what we answer ourselves."""
     target = origin_form(raw_target)
     dialect = dialect_of(target)
+    segments = _segments(target, dialect)
     is_frame = headers.names_frame(raw_headers)
-    _refuse_foreign(target, raw_headers)
-    if is_frame and not enabled:
+    _refuse_foreign(segments, raw_headers)
+    if is_frame and not rules.enabled:
         raise errors.resync(dialect, wire.RESYNC_DISABLED)
     rollout, path = _rollout(target, raw_headers, dialect)
-    speaks, delivery = _protocol_headers(raw_headers, dialect, is_frame) if enabled else (False, None)
-    route, reason = _route(method, target, dialect, rollout, enabled=enabled)
+    speaks, delivery = _protocol_headers(raw_headers, dialect, is_frame) if rules.enabled else (False, None)
+    route, reason = _route(method, segments, dialect, rollout, rules)
     if is_frame and route is not Route.MODEL_CALL:
         raise _misdirected(dialect, reason)
     return Incoming(method, target, raw_headers, dialect, path, rollout, delivery, is_frame, speaks, route, reason)
@@ -83,12 +99,21 @@ def origin_form(target: str) -> str:
     return target
 
 
-def _refuse_foreign(target: str, raw_headers: Headers) -> None:
+def _segments(target: str, dialect: Dialect | None) -> list[str]:
+    """Those of the path, decoded. An upstream that resolves dots would be led out of its base path."""
+    path = target.partition("?")[0]
+    segments = _SEPARATOR.split(unquote(path))
+    if "#" in path or not _DOTS.isdisjoint(segments):
+        raise errors.refusal(dialect, 400, "invalid_target", "the path must be without '.' and '..' segments and '#'")
+    return segments
+
+
+def _refuse_foreign(segments: list[str], raw_headers: Headers) -> None:
     if headers.tokens(raw_headers, b"transfer-encoding") - {b"chunked"}:
         raise errors.not_http_1(501, "transfer_coding_not_supported", "the only transfer coding known is chunked")
     if b"websocket" in headers.tokens(raw_headers, b"upgrade"):
         raise errors.upgrade_required()
-    if _RESERVED in unquote(target.partition("?")[0]) + "/":
+    if _RESERVED in segments:
         raise errors.not_found()
 
 
@@ -119,19 +144,28 @@ def _single(raw_headers: Headers, name: str, dialect: Dialect | None) -> str | N
 
 
 def _route(
-    method: str, target: str, dialect: Dialect | None, rollout: str | None, *, enabled: bool
+    method: str, segments: list[str], dialect: Dialect | None, rollout: str | None, rules: Rules
 ) -> tuple[Route, str | None]:
-    if unquote(target.partition("?")[0]).endswith(wire.CAPABILITIES_SUFFIX):
-        if not enabled or method not in ("GET", "HEAD"):
+    if "/".join(segments).endswith(wire.CAPABILITIES_SUFFIX):
+        if not rules.enabled or method not in ("GET", "HEAD"):
             raise errors.not_found()
         return Route.CAPABILITIES, None
-    if not enabled:
+    _refuse_beyond_models(method, segments, dialect, rules)
+    if not rules.enabled:
         return Route.PASS_THROUGH, "disabled"
     if dialect is None or method != "POST":
         return Route.PASS_THROUGH, "no-model-call"
     if rollout is None:
         return Route.PASS_THROUGH, "no-rollout"
     return Route.MODEL_CALL, None
+
+
+def _refuse_beyond_models(method: str, segments: list[str], dialect: Dialect | None, rules: Rules) -> None:
+    if rules.keep_rollout_prefix and _CAPTURE in segments and (dialect is None or method != "POST"):
+        raise errors.not_found()
+    of_a_model = dialect is not None or any(segments[-len(path) :] == path for path in _MODEL_PATHS)
+    if rules.model_paths_only and not of_a_model:
+        raise errors.not_found()
 
 
 def _misdirected(dialect: Dialect | None, reason: str | None) -> errors.Refused:

@@ -36,6 +36,7 @@ class Settings:
     )
     upstream_api_key_file: str | None = _setting(kinds.PATH, "a file that holds that credential alone", None)
     keep_rollout_prefix: bool = _setting(kinds.BOOLEAN, "leave /ng-rollout/<id> on the path to the model", False)
+    model_paths_only: bool = _setting(kinds.BOOLEAN, "404 for all but model calls, /models and count_tokens", False)
     workers: int = _setting(kinds.ONE, "worker processes", 1)
     ready_file: str | None = _setting(kinds.PATH, "written as JSON once requests are accepted", None)
     log_format: str = _setting(kinds.LOG_FORMAT, "form of the log on stderr", "json")

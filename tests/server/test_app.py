@@ -31,7 +31,7 @@ async def test_a_request_goes_through_with_every_byte_of_head_and_body(start_mod
     model = await start_model()
     gateway = await start_gateway(model, enabled=enabled)
     body = bytes(range(256)) * 40
-    path = "/v1/em%2Fbed//dings/../x?q=%20a&b=%C3%A9;#f"
+    path = "/v1/em%2Fbed//dings/..x?q=%20a&b=%C3%A9;#f"
     await gateway.post(path, body, ODD_HEADERS, method="PUT")
     request = model.requests[0]
     host = model.url.removeprefix("http://").encode()
@@ -172,10 +172,12 @@ async def test_the_operators_credential_replaces_the_sandboxes(start_model, star
     await gateway.post("/ng-rollout/r1/v1/messages", b"{}", sent)
     await gateway.post(CHAT, b"{}", sent)
     await gateway.post("/v1/models", None, method="GET")
-    messages, chat, models = model.requests
+    await gateway.post("/ng-rollout/r1/v1/messages/count_tokens?beta=1", b"{}", sent)
+    messages, chat, models, count = model.requests
     assert (messages.one("Authorization"), messages.one("x-api-key")) == ("Bearer real-key", "real-key")
     assert (chat.one("Authorization"), chat.one("x-api-key")) == ("Bearer real-key", None)
     assert models.one("Authorization") == "Bearer real-key"
+    assert count.one("x-api-key") == "real-key"
     assert "real-key" not in gateway._log.getvalue()
     assert "sandbox" not in gateway._log.getvalue()
 
@@ -465,3 +467,16 @@ async def test_http_1_0_has_no_transfer_encoding(start_model, start_gateway, ena
     response = await agent.receive()
     assert (response.status, response.error["code"], response.one("Connection")) == (400, "malformed_http", "close")
     assert model.requests == []
+
+
+async def test_what_the_settings_shut_is_answered_here(start_model, start_gateway, enabled) -> None:
+    model = await start_model()
+    gateway = await start_gateway(model, enabled=enabled, model_paths_only=True, keep_rollout_prefix=True)
+    for path, status in (
+        ("/admin", 404),
+        ("/ng-rollout/r1/training-token-capture/v1/models", 404),
+        ("/ng-rollout/r1/../../admin", 400),
+        ("/ng-rollout/r1/v1/models", 200),
+    ):
+        assert (await gateway.post(path, None, method="GET")).status == status
+    assert len(model.requests) == 1

@@ -8,7 +8,6 @@ import ssl
 import subprocess
 
 import pytest
-from history_delta_protocol.dialect import CHAT
 from history_delta_server.call import Call, Framing
 from history_delta_server.dispatch import Dispatcher, FrameRefused, Outgoing
 from history_delta_server.kinds import UPSTREAMS
@@ -213,7 +212,7 @@ async def test_a_frame_is_refused_at_the_last_step_too(value: bytes) -> None:
     call = Call(asyncio.get_running_loop().call_later)
     headers = [(b"Content-Type", value)]
     for path in ("/v1/chat/completions", "/V1/EMBEDDINGS", "/"):
-        outgoing = Outgoing("POST", path, headers, b"frame", Framing.LENGTH, None, CHAT)
+        outgoing = Outgoing("POST", path, headers, b"frame", Framing.LENGTH, None)
         with pytest.raises(FrameRefused):
             dispatcher.send(outgoing, call)
     assert dispatcher.calls_in_flight == 0

@@ -2,14 +2,14 @@
 import pytest
 from history_delta_protocol import wire
 from history_delta_server.full_sends import stated_reason
-from history_delta_server.request import classify
+from history_delta_server.request import Rules, classify
 
 PATH = "/ng-rollout/r1/v1/chat/completions"
 
 
 def reason_of(*stated: bytes, version: bytes = b"1") -> str:
     headers = [(b"History-Delta-Version", version), *((b"history-delta-full", reason) for reason in stated)]
-    return stated_reason(classify("POST", PATH, headers, enabled=True))
+    return stated_reason(classify("POST", PATH, headers, Rules(enabled=True)))
 
 
 @pytest.mark.parametrize("reason", sorted(wire.FULL_REASONS))

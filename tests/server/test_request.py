@@ -4,7 +4,7 @@ import json
 import pytest
 from history_delta_protocol.dialect import CHAT, MESSAGES, RESPONSES
 from history_delta_server.errors import Refused
-from history_delta_server.request import Incoming, Route, classify
+from history_delta_server.request import Incoming, Route, Rules, classify
 
 FRAME = (b"Content-Type", b"application/vnd.history-delta")
 VERSION = (b"History-Delta-Version", b"1")
@@ -12,13 +12,17 @@ DELIVERY = (b"History-Delta-Delivery", b"0123456789abcdef0123456789abcdef")
 CHAT_PATH = "/ng-rollout/r1/v1/chat/completions"
 
 
-def classified(target: str = CHAT_PATH, *headers: tuple[bytes, bytes], method: str = "POST", enabled=True) -> Incoming:
-    return classify(method, target, headers, enabled=enabled)
+def classified(
+    target: str = CHAT_PATH, *headers: tuple[bytes, bytes], method: str = "POST", enabled: bool = True, **rules: bool
+) -> Incoming:
+    return classify(method, target, headers, Rules(enabled, **rules))
 
 
-def refused(target: str = CHAT_PATH, *headers: tuple[bytes, bytes], method: str = "POST", enabled=True) -> Refused:
+def refused(
+    target: str = CHAT_PATH, *headers: tuple[bytes, bytes], method: str = "POST", enabled: bool = True, **rules: bool
+) -> Refused:
     with pytest.raises(Refused) as caught:
-        classify(method, target, headers, enabled=enabled)
+        classify(method, target, headers, Rules(enabled, **rules))
     return caught.value
 
 
@@ -164,7 +168,7 @@ def test_a_transfer_coding_that_is_not_understood_goes_no_further() -> None:
         ("http://evil.example:1/v1/models?x", "/v1/models?x", "/v1/models?x"),
         ("HTTPS://evil.example", "/", "/"),
         ("http://evil.example?x", "/?x", "/?x"),
-        ("/a//b/../%C3%A9 é?x=#y", "/a//b/../%C3%A9 é?x=#y", "/a//b/../%C3%A9 é?x=#y"),
+        ("/a//b/...%C3%A9 é?x=../#y", "/a//b/...%C3%A9 é?x=../#y", "/a//b/...%C3%A9 é?x=../#y"),
     ],
 )
 def test_the_target_goes_on_without_prefix_and_host_and_otherwise_unchanged(raw: str, target: str, kept: str) -> None:
@@ -176,6 +180,57 @@ def test_the_target_goes_on_without_prefix_and_host_and_otherwise_unchanged(raw:
 @pytest.mark.parametrize("target", ["*", "host:443", "ftp://host/x"])
 def test_a_target_that_is_no_path_is_a_400(target: str) -> None:
     assert refused(target, method="OPTIONS").answer.status == 400
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/ng-rollout/r/../../admin",
+        "/..",
+        "/v1/./models",
+        "/v1/%2e%2E/models",
+        "/v1/.%2e/models",
+        "/v1/..%2fadmin",
+        "/v1/..%5Cadmin",
+        "/v1/..\\admin",
+        "/admin#/v1/models",
+        "http://evil/../admin",
+        "/ng-rollout/r1/v1/../v1/chat/completions",
+    ],
+)
+def test_no_path_leads_out_of_its_base(target: str, enabled: bool) -> None:
+    error = refused(target, enabled=enabled)
+    assert (error.answer.status, error.reason) == (400, "invalid_target")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/training-token-capture/v1/models"),
+        ("POST", "/training-token-capture/v1/messages/count_tokens"),
+        ("GET", "/training-token-capture/v1/responses"),
+        ("GET", "/training-token-capture"),
+        ("GET", "/training%2Dtoken-capture/v1/models"),
+    ],
+)
+def test_nothing_but_a_model_call_reaches_a_token_capture(method: str, path: str, enabled: bool) -> None:
+    target = "/ng-rollout/r1" + path
+    assert refused(target, method=method, enabled=enabled, keep_rollout_prefix=True).answer.status == 404
+    # Without the prefix it is no path of the capture's.
+    assert classified(target, method=method, enabled=enabled).route is Route.PASS_THROUGH
+    called = "/ng-rollout/r1/training-token-capture/v1/responses"
+    assert classified(called, enabled=enabled, keep_rollout_prefix=True).rollout == "r1"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_other_paths_than_a_models_can_be_shut(enabled: bool) -> None:
+    for target in ("/v1/models", "/ng-rollout/r1/v1/messages/count_tokens?x", "/v1/messages", CHAT_PATH):
+        assert classified(target, enabled=enabled, model_paths_only=True)
+    for target in ("/admin", "/", "/v1/embeddings", "/v1/chat/completions/", "/count_tokens", "/admin?/v1/models"):
+        assert refused(target, enabled=enabled, model_paths_only=True).answer.status == 404
+        assert classified(target, enabled=enabled)
 
 
 def test_errors_have_the_dialects_shape() -> None:
