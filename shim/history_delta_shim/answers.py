@@ -33,16 +33,19 @@ def invalid(dialect: Optional[Dialect], status: int, message: str, headers: Sequ
     return _error(dialect, status, INVALID_CODE, message, headers)
 
 
-def unreachable(dialect: Optional[Dialect], why: str) -> Answer:
-    """A 503 that asks the agent to come again, where no connection to the upstream could be made."""
-    message = "cannot reach the upstream %s" % why
+def unavailable(dialect: Optional[Dialect], message: str) -> Answer:
+    """A 503 that asks the agent to come again."""
     return _error(dialect, 503, wire.UNAVAILABLE_CODE, message, [("Retry-After", RETRY_AFTER_SECONDS)])
+
+
+def unreachable(dialect: Optional[Dialect], why: str) -> Answer:
+    """A 503 where no connection to the upstream could be made."""
+    return unavailable(dialect, "cannot reach the upstream %s" % why)
 
 
 def too_many_connections(limit: int) -> Answer:
     """A 503 for a connection beyond the limit."""
-    message = "more than %d connections to the shim are open" % limit
-    return _error(None, 503, wire.UNAVAILABLE_CODE, message, [("Retry-After", RETRY_AFTER_SECONDS)])
+    return unavailable(None, "more than %d connections to the shim are open" % limit)
 
 
 def _error(

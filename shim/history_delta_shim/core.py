@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the shim sends for a body and what it does with the answer: every decision of the transport, without I/O.
 
-``Core`` is shared by all connections of a shim and thread-safe; an ``Exchange`` belongs to one agent request:
+``Core`` is shared by all connections of a shim and thread-safe; a ``ModelCall`` belongs to one agent request:
 start -> send its headers and body -> answered(...) -> RELAY, or RESEND once, or REFUSE. SPEC.md sections 3, 7 and 8.
 """
 
@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Callable, NamedTuple, Optional, Tuple
 
 from history_delta_protocol import chain, encoding, frame, scan, wire
 from history_delta_protocol.dialect import (
@@ -17,15 +17,14 @@ from history_delta_protocol.dialect import (
     InvalidRolloutId,
     capabilities_path,
     dialect_of,
-    error_body,
     split_rollout_path,
 )
 
+from .answers import Answer, unavailable
 from .conversations import Conversations, Health, HeldItems, Scope
 from .delta import TakenApart, build_frame, take_apart
+from .headers import Headers, header_value, strip_own, values
 from .peer import Peer
-
-Headers = List[Tuple[str, str]]
 
 # What to do with an answer.
 RELAY = "relay"
@@ -40,7 +39,6 @@ DELTA = "delta"
 
 # What an ingress that authenticates, or limits rates and times, says to a body as well.
 _SAYS_NOTHING_OF_FRAMES = frozenset([401, 403, 407, 408, 429])
-_RETRY_AFTER_SECONDS = "1"
 _MOST_SCOPES = 64
 
 
@@ -97,77 +95,77 @@ class Core(object):
         with self._lock:
             self.peer.silent()
 
-    def start(self, method: str, target: str, headers: Headers, body: bytes) -> "Exchange":
+    def start(self, method: str, target: str, headers: Headers, body: bytes) -> "ModelCall":
         """Decide what to send for a request of the agent."""
-        exchange, dialect = self._identified(method, target, headers, body)
-        if dialect is not None and exchange.scope is not None:
-            why_full = self._try_frame(exchange, dialect, exchange.scope)
+        call, dialect = self._identified(method, target, headers, body)
+        if dialect is not None and call.scope is not None:
+            why_full = self._try_frame(call, dialect, call.scope)
             if why_full is not None:
-                exchange.send_full(why_full)
-        return exchange
+                call.send_full(why_full)
+        return call
 
-    def start_unseen(self, method: str, target: str) -> "Exchange":
+    def start_unseen(self, method: str, target: str) -> "ModelCall":
         """The same for a body that is too large to be held, so that its call has a name too.
 
         ``headers`` are ours alone then, and go along with the agent's own request; it is no base afterwards.
         """
-        exchange, _ = self._identified(method, target, [], b"")
-        if exchange.scope is not None:
-            exchange.send_full("too-large")
-            exchange.scope = None
-        return exchange
+        call, _ = self._identified(method, target, [], b"")
+        if call.scope is not None:
+            call.send_full("too-large")
+            call.scope = None
+        return call
 
     def _identified(
         self, method: str, target: str, headers: Headers, body: bytes
-    ) -> Tuple["Exchange", Optional[Dialect]]:
+    ) -> Tuple["ModelCall", Optional[Dialect]]:
         dialect = dialect_of(target) if method == "POST" else None
-        exchange = Exchange(self, dialect, strip_own(headers), body)
+        call = ModelCall(self, dialect, strip_own(headers), body)
         if dialect is None or not self.enabled:
-            exchange.reason = "not-a-model-call" if dialect is None else "disabled"
-            return exchange, dialect
+            call.reason = "not-a-model-call" if dialect is None else "disabled"
+            return call, dialect
         try:
             split = split_rollout_path(target)
         except InvalidRolloutId:
             # The server refuses it in its own words.
-            exchange.reason = "rollout-id-invalid"
-            return exchange, dialect
-        exchange.identify(self._new_id(), None if split.rollout else self._rollout)
-        exchange.scope = (dialect.name, split.base, split.rollout or self._rollout)
-        return exchange, dialect
+            call.reason = "rollout-id-invalid"
+            return call, dialect
+        call.identify(self._new_id(), None if split.rollout else self._rollout)
+        call.scope = (dialect.name, split.base, split.rollout or self._rollout)
+        return call, dialect
 
-    def _try_frame(self, exchange: "Exchange", dialect: Dialect, scope: Scope) -> Optional[str]:
-        """Make the exchange send a frame, or say why its body goes in full."""
-        content_types = [value for name, value in exchange.agent_headers if name.lower() == "content-type"]
-        if any(name.lower() == "content-encoding" for name, _ in exchange.agent_headers):
+    def _try_frame(self, call: "ModelCall", dialect: Dialect, scope: Scope) -> Optional[str]:
+        """Make the call send a frame, or say why its body goes in full."""
+        content_types = values(call.agent_headers, "content-type")
+        if values(call.agent_headers, "content-encoding"):
             return "content-encoding"
         if len(content_types) > 1:
             return "content-type-repeated"
         if content_types and not frame.is_content_type(content_types[0]):
             return "content-type-not-restorable"
-        if len(exchange.agent_body) > self.limits.body_bytes:
+        if len(call.agent_body) > self.limits.body_bytes:
             return "too-large"
         if not self.peer.speaking:
             return "peer-does-not-speak"
         try:
-            taken = self.take_apart(scope, dialect, exchange.agent_body)
+            taken = self.take_apart(scope, dialect, call.agent_body)
         except scan.NotUnderstood as error:
             return error.reason
-        exchange.taken = taken
+        call.taken = taken
         with self._lock:
             # Frames that continue no conversation share a health, or a new one each time would never be suspended.
-            exchange.health = taken.conversation.health if taken.continues else self._health_of(scope)
-            if exchange.health.suspended():
+            call.health = taken.conversation.health if taken.continues else self._health_of(scope)
+            if call.health.suspended():
                 return "suspended"
             capabilities = self.peer.capabilities
             heads, tails = self._heads.of(scope), self._tails.of(scope)
         built = build_frame(taken, content_types[0] if content_types else None, heads, tails)
         data = frame.encode(built)
-        if data.index(b"\n") > capabilities.frame_line_bytes or len(exchange.agent_body) > capabilities.body_bytes:
+        if data.index(b"\n") > capabilities.frame_line_bytes or len(call.agent_body) > capabilities.body_bytes:
             return "over-peer-limit"
         packed = encoding.gzip_if_smaller(data) if "gzip" in capabilities.encodings else data
-        if len(packed) >= len(exchange.agent_body):
+        if len(packed) >= len(call.agent_body):
             return "frame-not-smaller"
-        exchange.send_frame(packed, packed is not data, built.base_count)
+        call.send_frame(packed, packed is not data, built.base_count)
         return None
 
     def spoken(self) -> None:
@@ -234,7 +232,7 @@ class Core(object):
             self._tails.forget(taken.conversation.scope)
 
 
-class Exchange(object):
+class ModelCall(object):
     """One request of the agent: what to send for it, and what to do with what comes back.
 
     ``headers`` and ``body`` are what to send now; framing headers (Host, Connection, Content-Length,
@@ -257,7 +255,7 @@ class Exchange(object):
         self.reason = None  # type: Optional[str]
         self.headers = headers
         self.body = body
-        self.refusal = None  # type: Optional[Tuple[int, Headers, bytes]]
+        self.refusal: Optional[Answer] = None
 
     def identify(self, delivery: str, rollout: Optional[str]) -> None:
         """Name the delivery, and the rollout where the path does not."""
@@ -308,7 +306,7 @@ class Exchange(object):
 
     def _resynced(self, reason: str) -> str:
         if not self._sent_frame:
-            self.refusal = self._unavailable("the server asked for a resync of a full request (%s)" % reason)
+            self.refusal = unavailable(self._dialect, "the server asked for a resync of a full request (%s)" % reason)
             return REFUSE
         if self.taken is not None:
             self._core.forget(self.taken)
@@ -365,21 +363,6 @@ class Exchange(object):
             self.taken = self._core.take_apart(self.scope, self._dialect, self.agent_body)
         except scan.NotUnderstood:
             pass
-
-    def _unavailable(self, message: str) -> Tuple[int, Headers, bytes]:
-        headers = [("Content-Type", "application/json"), ("Retry-After", _RETRY_AFTER_SECONDS)]
-        return 503, headers, error_body(self._dialect, 503, wire.UNAVAILABLE_CODE, message)
-
-
-def header_value(headers: Headers, name: str) -> Optional[str]:
-    """The first value of a header, whatever its case."""
-    name = name.lower()
-    return next((value for key, value in headers if key.lower() == name), None)
-
-
-def strip_own(headers: Headers) -> Headers:
-    """Headers without the protocol's: those are hop-local."""
-    return [(name, value) for name, value in headers if not name.lower().startswith(wire.HEADER_PREFIX)]
 
 
 def _with_content_type(headers: Headers, media_type: str) -> Headers:

@@ -11,11 +11,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from history_delta_protocol.dialect import dialect_of
 
-from . import answers, core, http1
+from . import answers, http1
 from .agent_connection import AgentConnection
 from .body_budget import BodyBudget, Lease
 from .connection import AgentLeft, Broken
-from .core import REFUSE, RELAY, RESEND, Core
+from .core import REFUSE, RELAY, RESEND, Core, ModelCall
 from .forwarding import Forwarding
 from .headers import FRAMING, Headers, end_to_end, tokens
 from .log import Log, describe
@@ -166,13 +166,13 @@ class Exchange(object):
         return self._unless_refused(call, response, decision)
 
     def _unless_refused(
-        self, call: core.Exchange, response: http1.Response, decision: str
+        self, call: ModelCall, response: http1.Response, decision: str
     ) -> Tuple[http1.Response, Headers]:
         if decision == REFUSE and call.refusal is not None:
             raise Refused(call.refusal)
         return response, call.response_headers(response.headers)
 
-    def _send(self, call: core.Exchange) -> Tuple[http1.Response, str]:
+    def _send(self, call: ModelCall) -> Tuple[http1.Response, str]:
         self._record.update(delivery=call.delivery, kind=call.kind, reason=call.reason)
         try:
             response = self._forwarding.send(call.headers, call.body)
@@ -181,14 +181,14 @@ class Exchange(object):
             raise
         return response, self._decision(call, response)
 
-    def _decision(self, call: core.Exchange, response: http1.Response) -> str:
+    def _decision(self, call: ModelCall, response: http1.Response) -> str:
         try:
             return str(call.answered(response.status, response.headers))
         except Exception as error:  # the call has been answered: that answer must not be lost
             self._shared.log.event("core-failed", error=describe(error))
             return RELAY
 
-    def _start(self, start: Callable[[], core.Exchange]) -> Optional[core.Exchange]:
+    def _start(self, start: Callable[[], ModelCall]) -> Optional[ModelCall]:
         started = time.monotonic()
         try:
             call = start()

@@ -4,7 +4,7 @@
 Nothing here merges, sorts or re-cases a header: what is passed on is passed on as it was written.
 """
 
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 from history_delta_protocol import wire
 
@@ -34,6 +34,11 @@ def values(headers: Headers, name: str) -> List[str]:
     return [value for key, value in headers if key.lower() == name]
 
 
+def header_value(headers: Headers, name: str) -> Optional[str]:
+    """The first value of a header, whatever the case of either name."""
+    return next(iter(values(headers, name.lower())), None)
+
+
 def tokens(headers: Headers, name: str) -> List[str]:
     """The lower-case members of a comma-separated header, over all its lines."""
     members = ",".join(values(headers, name)).split(",")
@@ -43,8 +48,9 @@ def tokens(headers: Headers, name: str) -> List[str]:
 def end_to_end(headers: Headers, without: Tuple[str, ...] = ()) -> Headers:
     """What may travel on: no hop-by-hop header, none that Connection names, none of ours, none of ``without``."""
     dropped = _HOP_BY_HOP.union(without, (t for t in tokens(headers, "connection") if t not in _NOT_BY_CONNECTION))
-    return [
-        (name, value)
-        for name, value in headers
-        if name.lower() not in dropped and not name.lower().startswith(wire.HEADER_PREFIX)
-    ]
+    return [(name, value) for name, value in strip_own(headers) if name.lower() not in dropped]
+
+
+def strip_own(headers: Headers) -> Headers:
+    """Headers without the protocol's: those are hop-local."""
+    return [(name, value) for name, value in headers if not name.lower().startswith(wire.HEADER_PREFIX)]

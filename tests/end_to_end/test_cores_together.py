@@ -12,6 +12,7 @@ import pytest
 from history_delta_protocol import wire
 from history_delta_server.history import HistoryLimits
 from history_delta_shim import core
+from history_delta_shim.headers import header_value
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, precondition, rule
@@ -26,7 +27,7 @@ ROOMY = HistoryLimits()
 TINY = HistoryLimits(rollout_bytes=6_000, worker_bytes=12_000, items=3)
 
 
-def send(link: Link, raw: bytes, target: str, *, may_resync: bool = True) -> core.Exchange:
+def send(link: Link, raw: bytes, target: str, *, may_resync: bool = True) -> core.ModelCall:
     """One call, with all that must hold of every call."""
     before = len(link.server.at_model)
     exchange = link.call(raw, target, AGENT_HEADERS)
@@ -40,7 +41,7 @@ def send(link: Link, raw: bytes, target: str, *, may_resync: bool = True) -> cor
             assert sent.body == raw
             assert sent.headers[: len(AGENT_HEADERS)] == AGENT_HEADERS
     assert not any(sent.is_frame for sent in crossed[1:])
-    ids = {core.header_value(sent.headers, wire.DELIVERY_HEADER) for sent in crossed}
+    ids = {header_value(sent.headers, wire.DELIVERY_HEADER) for sent in crossed}
     assert ids == {exchange.delivery}
     check_server(link.server.store)
     check_shim(link.shim)

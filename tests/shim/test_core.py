@@ -14,7 +14,8 @@ import pytest
 from history_delta_protocol import encoding, frame, wire
 from history_delta_server.history import HistoryLimits
 from history_delta_shim import core
-from history_delta_shim.core import Core, Exchange, Limits
+from history_delta_shim.core import Core, Limits, ModelCall
+from history_delta_shim.headers import header_value
 from support.accounting import check_shim
 from support.interpreters import supported
 from support.json_bodies import CHAT, MESSAGES, RESPONSES, Body, body, said
@@ -32,11 +33,11 @@ def speaking(**options) -> Core:
     return shim
 
 
-def start(shim: Core, sent: Body | bytes, target: str = CHAT, headers=JSON_HEADERS, method: str = "POST") -> Exchange:
+def start(shim: Core, sent: Body | bytes, target: str = CHAT, headers=JSON_HEADERS, method: str = "POST") -> ModelCall:
     return shim.start(method, target, headers, sent.raw if isinstance(sent, Body) else sent)
 
 
-def acknowledge(exchange: Exchange) -> None:
+def acknowledge(exchange: ModelCall) -> None:
     assert exchange.answered(200, [SPOKEN, (wire.HELD_HEADER, held_text(exchange))]) == core.RELAY
 
 
@@ -50,13 +51,13 @@ def taught(**options) -> Core:
 class Sent:
     """A message as the link's server wants it."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ModelCall) -> None:
         self.headers, self.body = exchange.headers, exchange.body
-        self.is_frame = core.header_value(exchange.headers, "Content-Type") == wire.FRAME_MEDIA_TYPE
+        self.is_frame = header_value(exchange.headers, "Content-Type") == wire.FRAME_MEDIA_TYPE
 
 
-def is_full(exchange: Exchange) -> bool:
-    media_type = core.header_value(exchange.headers, "content-type")
+def is_full(exchange: ModelCall) -> bool:
+    media_type = header_value(exchange.headers, "content-type")
     return exchange.body == exchange.agent_body and media_type != wire.FRAME_MEDIA_TYPE
 
 
@@ -183,7 +184,7 @@ def test_a_frame_that_is_no_smaller_is_not_sent():
 
 
 def test_a_frame_of_the_body_s_own_size_is_not_sent():
-    def call(padding: int) -> Exchange:
+    def call(padding: int) -> ModelCall:
         shim = speaking()
         shim.capabilities_answered(200, [], b'{"version": 1}')
         sent = body(b"1", tail=b'],"padding":"%s"}' % (b"x" * padding))
@@ -204,7 +205,7 @@ def test_only_an_advertised_coding_is_used(encodings):
     acknowledge(start(shim, ONE))
     exchange = start(shim, ONE.and_then(b'"%s"' % (b"packs well " * 100)))
     assert exchange.kind == core.DELTA
-    coding = core.header_value(exchange.headers, "Content-Encoding")
+    coding = header_value(exchange.headers, "Content-Encoding")
     if encodings == ["gzip"]:
         assert coding == "gzip"
         assert encoding.gunzip(exchange.body, 10**6).startswith(b'{"content_type"')
@@ -219,12 +220,12 @@ def test_a_small_frame_is_not_packed_for_nothing():
     noise = [b'"%s"' % rng.randbytes(200).hex().encode() for _ in range(5)]
     acknowledge(start(shim, body(*noise)))
     exchange = start(shim, body(*noise))
-    gzipped = core.header_value(exchange.headers, "Content-Encoding") == "gzip"
+    gzipped = header_value(exchange.headers, "Content-Encoding") == "gzip"
     assert len(exchange.body) <= len(frame.encode(decode_exchange(exchange)))
     assert gzipped == (len(exchange.body) < len(frame.encode(decode_exchange(exchange))))
 
 
-def decode_exchange(exchange: Exchange) -> frame.Frame:
+def decode_exchange(exchange: ModelCall) -> frame.Frame:
     return decode(exchange)
 
 
@@ -260,18 +261,18 @@ def test_headers_keep_their_order_case_and_duplicates():
 def test_a_request_without_a_content_type_gets_none_back():
     shim = taught()
     exchange = start(shim, TWO, headers=[("Accept", "*/*")])
-    assert core.header_value(exchange.headers, "Content-Type") == wire.FRAME_MEDIA_TYPE
+    assert header_value(exchange.headers, "Content-Type") == wire.FRAME_MEDIA_TYPE
     assert decode_exchange(exchange).content_type is None
     exchange.answered(409, [SPOKEN, (wire.RESYNC_HEADER, "unknown-base")])
-    assert core.header_value(exchange.headers, "Content-Type") is None
+    assert header_value(exchange.headers, "Content-Type") is None
 
 
 def test_the_rollout_is_named_where_the_path_names_none():
     shim = speaking(rollout=None)
-    minted = core.header_value(start(shim, ONE).headers, wire.ROLLOUT_HEADER)
+    minted = header_value(start(shim, ONE).headers, wire.ROLLOUT_HEADER)
     assert re.fullmatch("[0-9a-f]{32}", minted)
-    assert core.header_value(start(shim, ONE).headers, wire.ROLLOUT_HEADER) == minted
-    assert core.header_value(start(shim, ONE, "/ng-rollout/r9" + CHAT).headers, wire.ROLLOUT_HEADER) is None
+    assert header_value(start(shim, ONE).headers, wire.ROLLOUT_HEADER) == minted
+    assert header_value(start(shim, ONE, "/ng-rollout/r9" + CHAT).headers, wire.ROLLOUT_HEADER) is None
 
 
 def test_every_call_has_a_delivery_of_its_own():
@@ -361,11 +362,11 @@ ANSWERS = {
 REFUSED = (409, "1", "unknown-base", None), (404, None, None, None), (409, "1", "disabled", None)
 
 
-def held_value(kind: str | None, exchange: Exchange) -> str | None:
+def held_value(kind: str | None, exchange: ModelCall) -> str | None:
     return {"right": held_text(exchange), "wrong": "3 " + "A" * 43, None: None}[kind]
 
 
-def after_any_answer(link: Link, sent: Body, answers: list[tuple], *, as_frame: bool) -> tuple[Exchange, list[str]]:
+def after_any_answer(link: Link, sent: Body, answers: list[tuple], *, as_frame: bool) -> tuple[ModelCall, list[str]]:
     """A call whose answers are made up; the server behind has seen nothing of it."""
     exchange = start(link.shim, sent)
     assert is_full(exchange) != as_frame
@@ -381,7 +382,7 @@ def after_any_answer(link: Link, sent: Body, answers: list[tuple], *, as_frame: 
         if action == core.RESEND:
             assert is_full(exchange)
             assert exchange.headers[: len(JSON_HEADERS)] == JSON_HEADERS
-            assert core.header_value(exchange.headers, "Content-Encoding") is None
+            assert header_value(exchange.headers, "Content-Encoding") is None
             continue
         break
     assert actions.count(core.RESEND) <= 1
@@ -422,7 +423,7 @@ def test_any_answer_to_a_full_body(status):
         if exchange.refusal is not None:
             assert link.shim.peer.speaking
             refused, headers, shown = exchange.refusal
-            assert (refused, core.header_value(headers, "Retry-After")) == (503, "1")
+            assert (refused, header_value(headers, "Retry-After")) == (503, "1")
             assert json.loads(shown)["error"]["code"] == "history_delta_unavailable"
         works_on(link, TWO)
 

@@ -427,7 +427,7 @@ def test_a_failure_of_the_core_costs_the_saving_and_not_the_call(start_shim, ups
 
 
 def test_a_failure_of_the_core_after_the_answer_does_not_lose_it(start_shim, upstream):
-    breaking = "import history_delta_shim.core as c; c.Exchange.answered = lambda *a: 1 / 0; "
+    breaking = "import history_delta_shim.core as c; c.ModelCall.answered = lambda *a: 1 / 0; "
     shim = start_shim("--upstream", upstream.origin, before=breaking)
     _, relayed = exchange(shim.agent(), upstream, post(b"{}"), answer(b"r", "Connection: close"))
     assert (relayed.line[0], relayed.body) == (200, b"r")

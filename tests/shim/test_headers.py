@@ -8,6 +8,11 @@ def test_names_are_found_in_any_case_and_all_of_them():
     assert headers.values(pairs, "x-c") == []
 
 
+def test_the_first_one_is_found_whatever_the_case_of_either():
+    assert headers.header_value([("X-A", "1"), ("x-a", "2")], "x-A") == "1"
+    assert headers.header_value([("X-A", "1")], "X-B") is None
+
+
 def test_tokens_of_several_lines_are_one_list():
     assert headers.tokens([("TE", "a, B ,,"), ("te", "c")], "te") == ["a", "b", "c"]
 

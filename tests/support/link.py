@@ -7,6 +7,7 @@ from history_delta_protocol import chain, dialect, encoding, frame, wire
 from history_delta_server import rebuild
 from history_delta_server.history import HistoryLimits, HistoryStore
 from history_delta_shim import core
+from history_delta_shim.headers import header_value
 
 JSON_HEADERS = [("Content-Type", "application/json"), ("Authorization", "Bearer key")]
 CAPABILITIES = b'{"version": 1, "encodings": ["gzip"], "limits": {}}'
@@ -21,7 +22,7 @@ class Sent:
 
     @property
     def is_frame(self) -> bool:
-        return core.header_value(self.headers, "Content-Type") == wire.FRAME_MEDIA_TYPE
+        return header_value(self.headers, "Content-Type") == wire.FRAME_MEDIA_TYPE
 
 
 @dataclass
@@ -47,12 +48,12 @@ class Server:
             return 200, []
         kind = dialect.dialect_of(target)
         assert kind is not None
-        rollout_id, _ = dialect.rollout_of(target, core.header_value(sent.headers, wire.ROLLOUT_HEADER))
+        rollout_id, _ = dialect.rollout_of(target, header_value(sent.headers, wire.ROLLOUT_HEADER))
         assert rollout_id is not None
         with self.store.in_flight(rollout_id) as rollout:
             try:
                 if sent.is_frame:
-                    gzipped = core.header_value(sent.headers, "Content-Encoding") == "gzip"
+                    gzipped = header_value(sent.headers, "Content-Encoding") == "gzip"
                     data = encoding.gunzip(sent.body, wire.MAX_BODY_BYTES) if gzipped else sent.body
                     rebuilt = rebuild.rebuild_frame(rollout, kind, data)
                 else:
@@ -73,7 +74,7 @@ class Link:
         self.shim = core.Core(rollout="r1", clock=lambda: self.now, limits=limits)
         self.sent: list[list[Sent]] = []
 
-    def call(self, body: bytes, target: str = "/v1/chat/completions", headers=JSON_HEADERS) -> core.Exchange:
+    def call(self, body: bytes, target: str = "/v1/chat/completions", headers=JSON_HEADERS) -> core.ModelCall:
         asked = self.shim.capabilities_target(target)
         if asked is not None:
             self.shim.capabilities_answered(200 if self.server.enabled else 404, [], CAPABILITIES)
@@ -82,7 +83,7 @@ class Link:
         while True:
             crossed.append(Sent(exchange.headers, exchange.body))
             if exchange.kind == core.FULL:
-                assert core.header_value(exchange.headers, wire.FULL_HEADER) in wire.FULL_REASONS
+                assert header_value(exchange.headers, wire.FULL_HEADER) in wire.FULL_REASONS
             action = exchange.answered(*self.server.receive(target, crossed[-1]))
             if action != core.RESEND:
                 break
@@ -90,11 +91,11 @@ class Link:
         return exchange
 
 
-def held_text(exchange: core.Exchange) -> str:
+def held_text(exchange: core.ModelCall) -> str:
     new = exchange.taken.conversation
     return f"{new.count} {chain.to_text(new.chain[-1])}"
 
 
 def decode(sent: Sent) -> frame.Frame:
-    gzipped = core.header_value(sent.headers, "Content-Encoding") == "gzip"
+    gzipped = header_value(sent.headers, "Content-Encoding") == "gzip"
     return frame.decode(encoding.gunzip(sent.body, wire.MAX_BODY_BYTES) if gzipped else sent.body, wire.MAX_BODY_BYTES)

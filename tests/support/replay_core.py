@@ -13,6 +13,7 @@ sys.path[:0] = sys.argv[2:]
 
 from history_delta_protocol import chain, encoding, wire  # noqa: E402
 from history_delta_shim import core  # noqa: E402
+from history_delta_shim.headers import header_value  # noqa: E402
 
 
 def calls(path):
@@ -37,7 +38,7 @@ def answer(exchange):
 
 
 def unpacked(exchange):
-    if core.header_value(exchange.headers, "Content-Encoding") == "gzip":
+    if header_value(exchange.headers, "Content-Encoding") == "gzip":
         return encoding.gunzip(exchange.body, wire.MAX_BODY_BYTES)
     return exchange.body
 
