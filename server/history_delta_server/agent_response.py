@@ -133,7 +133,7 @@ class AgentResponse(web.StreamResponse):
 def _asks_for_upgrade(request: web.BaseRequest) -> bool:
     """None is made here; but the parser takes what follows such a request for another protocol's, and loses it."""
     named = b"upgrade" in headers.tokens(request.raw_headers, b"connection")
-    return named and bool(headers.values(request.raw_headers, b"upgrade"))
+    return request.method == "CONNECT" or (named and bool(headers.values(request.raw_headers, b"upgrade")))
 
 
 async def _sent(transport: asyncio.Transport) -> None:

@@ -10,7 +10,7 @@ _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (http.LineTooLong, "a line that is too long"),
     (http.InvalidHeader, "a malformed header field"),
     (http.BadStatusLine, "a malformed first line"),
-    (http.HttpProcessingError, "a malformed head"),
+    (http.HttpProcessingError, "a malformed head or chunk"),
 )
 
 

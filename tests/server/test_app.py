@@ -459,6 +459,13 @@ async def test_an_upgrade_that_is_not_made_ends_the_connection(start_model, star
         assert await agent.reader.read() == b""
 
 
+async def test_nor_does_a_tunnel_keep_it(start_model, start_gateway) -> None:
+    gateway = await start_gateway(await start_model())
+    agent = await gateway.connect()
+    await agent.send(b"CONNECT /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await agent.receive()).one("Connection") == "close"
+
+
 async def test_http_1_0_has_no_transfer_encoding(start_model, start_gateway, enabled) -> None:
     model = await start_model()
     gateway = await start_gateway(model, enabled=enabled)

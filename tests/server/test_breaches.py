@@ -15,7 +15,7 @@ SECRET = "Bearer secret"
         (http.LineTooLong(SECRET.encode(), 10), "a line that is too long"),
         (http.InvalidHeader(SECRET), "a malformed header field"),
         (http.BadHttpMethod(SECRET), "a malformed first line"),
-        (http.BadHttpMessage(SECRET), "a malformed head"),
+        (http.BadHttpMessage(SECRET), "a malformed head or chunk"),
         (ValueError(SECRET), "what cannot be read"),
         (OSError(errno.ECONNRESET, "Connection reset\nby peer"), "Connection reset by peer"),
         (Breach("a second response"), "a second response"),
