@@ -82,7 +82,7 @@ class App:
         self._deliveries = deliveries
         self._model_calls = ModelCalls(settings, histories, admission, deliveries, self._dispatcher, self._new_call)
         self._pass_throughs = PassThroughs(settings, self._dispatcher, self._new_call)
-        self.metrics = Metrics(histories, admission, deliveries)
+        self.metrics = Metrics(histories, admission, deliveries, self._pass_throughs)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """aiohttp calls this for every request, and cancels it when the agent leaves."""

@@ -144,7 +144,7 @@ async def _stream(connection: ModelConnection, outgoing: Outgoing, body: AsyncIt
             await connection.drain()
     except Exception as error:
         # However reading from the agent failed, its request has no end, and must not get one here.
-        call.fail(f"the request's body broke off ({type(error).__name__})")
+        call.fail(f"got no whole request: its body broke off ({type(error).__name__})")
         connection.abort()
         return
     if chunked:

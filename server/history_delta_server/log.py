@@ -19,6 +19,7 @@ from .report import AGENT_LEFT, FULL, Report
 # So much, and no less, can be written to a pipe that is ready.
 _MAX_LINE = select.PIPE_BUF
 _SHOWN_OF_PATH = 200
+_SHOWN_OF_FAILURE = 1000
 
 
 class Log:
@@ -60,7 +61,7 @@ class Log:
             upstream=(report.call and report.call.upstream) or None,
             duration_ms=round(report.seconds * 1000, 3),
             sha256=report.body_sha256,
-            failure=(report.call and report.call.failure) or None,
+            failure=(report.call and report.call.failure[:_SHOWN_OF_FAILURE]) or None,
         )
 
     @staticmethod

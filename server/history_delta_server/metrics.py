@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from .admission import Admission
 from .deliveries import Deliveries
 from .history import HistoryStore
+from .pass_through import PassThroughs
 from .report import AGENT_LEFT, DELTA, FULL, PASS_THROUGH, Report
 
 _REBUILD_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -16,7 +17,9 @@ _REBUILD_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 
 class Metrics:
     """Counts reports, and reads the live state when it is asked."""
 
-    def __init__(self, histories: HistoryStore, admission: Admission, deliveries: Deliveries) -> None:
+    def __init__(
+        self, histories: HistoryStore, admission: Admission, deliveries: Deliveries, pass_throughs: PassThroughs
+    ) -> None:
         self.registry = CollectorRegistry()
         self._calls = self._counter("calls", "requests passed to a model server", "kind")
         self._full = self._counter("full_sends", "model calls whose body came in full", "reason")
@@ -40,6 +43,7 @@ class Metrics:
         self._gauge("histories_messages", "messages held", lambda: histories.tally.messages)
         self._gauge("histories", "rollouts of which histories are held", lambda: len(histories))
         self._gauge("calls_in_flight", "model calls in flight", lambda: admission.calls)
+        self._gauge("pass_throughs_in_flight", "requests passed through in flight", lambda: pass_throughs.in_flight)
         self._gauge("bytes_in_flight", "request bytes in flight", lambda: admission.total_bytes)
         self._gauge("deliveries", "deliveries known", lambda: len(deliveries))
         self._gauge("replays_bytes", "response bytes kept for repeats", lambda: deliveries.kept_bytes)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path of one model call: receive, rebuild, check, dispatch, relay.
 
-What a full capture of a rollout would record is known, whole and checked, between ``_obtain`` and ``_dispatch``.
+What a full capture of a rollout would record is known, whole and checked, between ``obtain`` and ``_dispatch``.
 """
 
 import asyncio
@@ -74,7 +74,8 @@ class ModelCalls:
             held.callback(ticket.release)
             histories = held.enter_context(self._histories.in_flight(rollout))
             response.go_on()
-            obtained = await self._obtain(request, incoming, histories, ticket, report)
+            obtain = self._from_frame if incoming.is_frame else self._from_full
+            obtained = await obtain(request, incoming, histories, ticket, report)
             report.kind = DELTA if incoming.is_frame else FULL
             own = [(wire.VERSION_HEADER.encode(), b"%d" % wire.PROTOCOL_VERSION)]
             if obtained.rebuilt is not None and obtained.rebuilt.held is not None:
@@ -91,18 +92,6 @@ class ModelCalls:
                 if not report.repeated:
                     self._dispatch(incoming, obtained, call, ticket)
                 report.status = await relay(reader, response, incoming.dialect, own)
-
-    async def _obtain(
-        self,
-        request: web.BaseRequest,
-        incoming: Incoming,
-        histories: RolloutHistories,
-        ticket: Ticket,
-        report: Report,
-    ) -> Request:
-        if incoming.is_frame:
-            return await self._from_frame(request, incoming, histories, ticket, report)
-        return await self._from_full(request, incoming, histories, ticket, report)
 
     async def _from_frame(
         self,

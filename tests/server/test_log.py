@@ -4,6 +4,7 @@ import json
 import logging
 import os
 
+from history_delta_server.call import Call
 from history_delta_server.log import LibraryMessages, Log
 from history_delta_server.report import FULL, PASS_THROUGH, Report
 
@@ -91,7 +92,11 @@ def test_a_pipe_without_a_reader_and_no_stderr_at_all_fail_nothing(monkeypatch) 
     Log("json").event("thing")
 
 
-def test_only_the_start_of_a_long_path_is_logged() -> None:
+def test_only_the_start_of_a_long_path_or_failure_is_logged() -> None:
+    """What an agent or a list of model servers can make long would drop the line."""
     out = io.StringIO()
-    Log("json", out).request(Report("/" + "x" * 60_000, kind=PASS_THROUGH))
+    call = Call(lambda seconds, action: None)  # type: ignore[arg-type, return-value]
+    call.failure = "x" * 60_000
+    Log("json", out).request(Report("/" + "\U0001f600" * 60_000, kind=PASS_THROUGH, call=call))
     assert len(json.loads(out.getvalue())["path"]) == 200
+    assert len(out.getvalue()) < 4096

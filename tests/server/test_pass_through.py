@@ -18,6 +18,7 @@ async def test_one_more_than_allowed_is_a_429_that_names_the_setting(start_model
     gateway = await start_gateway(model, enabled=enabled, max_pass_throughs_in_flight=1)
     first = await gateway.send("/v1/models", None, method="GET")
     exchange = await model.arrived.get()
+    assert gateway.metric("pass_throughs_in_flight") == 1
     refused = await gateway.post("/v1/models", None, method="GET")
     assert (refused.status, refused.one("Retry-After")) == (429, "1")
     assert "max_pass_throughs_in_flight" in refused.error["message"]
@@ -27,7 +28,7 @@ async def test_one_more_than_allowed_is_a_429_that_names_the_setting(start_model
     exchange = await model.arrived.get()
     second.close()
     await exchange.gone()
-    await gateway.until(lambda: gateway.server.app._pass_throughs.in_flight == 0)
+    await gateway.until(lambda: gateway.metric("pass_throughs_in_flight") == 0)
     assert len(model.requests) == 2
 
 
@@ -36,7 +37,7 @@ async def test_those_refused_leave_no_trace_in_the_count(start_model, start_gate
     agent = await gateway.connect()
     await agent.send(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
     assert (await agent.receive()).status == 408
-    assert gateway.server.app._pass_throughs.in_flight == 0
+    assert gateway.metric("pass_throughs_in_flight") == 0
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
