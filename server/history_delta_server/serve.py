@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -34,12 +35,20 @@ def main(argv: Sequence[str]) -> int:
         if only_check:
             print("the configuration is fine")
             return 0
+        _raise_descriptor_limit()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, _ready_file(settings) as announce:
             runner.run(_serve(settings, announce))
     except ConfigError as error:
         print(f"history-delta serve: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _raise_descriptor_limit() -> None:
+    """Each call takes two descriptors, and the usual soft limit of 1024 would be met long before ours."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Server:

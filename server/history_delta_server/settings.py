@@ -55,7 +55,7 @@ class Settings:
 
     max_connections: int = _setting(kinds.COUNT, "open connections from sandboxes", 4096)
     max_calls_in_flight: int = _setting(kinds.COUNT, "calls in flight of one rollout", 32)
-    max_pass_throughs_in_flight: int = _setting(kinds.COUNT, "requests in flight that merely pass through", 1024)
+    max_pass_throughs_in_flight: int = _setting(kinds.COUNT, "requests in flight that merely pass through", 4096)
     max_rollout_bytes_in_flight: int = _setting(kinds.SIZE, "request bodies in flight of one rollout", 64 * wire.MIB)
     max_bytes_in_flight: int = _setting(kinds.SIZE, "request bodies in flight in all", 512 * wire.MIB)
 

@@ -183,3 +183,14 @@ def test_a_log_that_takes_nothing_holds_no_request_up(stderr: str, tmp_path: Pat
         for descriptor in (readable, writable):
             if descriptor is not None:
                 os.close(descriptor)
+
+
+def test_a_usual_limit_on_descriptors_is_raised_as_far_as_it_goes() -> None:
+    program = (
+        "import resource; from history_delta_server import serve\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
+        "serve._raise_descriptor_limit()\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "True\n"
