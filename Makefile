@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test test-agents lint bench shim clean
+.PHONY: help setup demo test test-agents lint bench bench-agents shim clean
 .DEFAULT_GOAL := help
 
 help:  ## what each target does
@@ -34,6 +34,9 @@ lint: setup  ## ruff and strict mypy
 
 bench: setup shim  ## what the shim adds to a call; the result in benchmarks/results
 	$(BIN)/python benchmarks/shim_overhead.py --json benchmarks/results/shim_overhead.json
+
+bench-agents: setup shim  ## what real agents upload, every scenario and dialect; some minutes
+	$(BIN)/python benchmarks/agents.py --markdown benchmarks/results/agents.md --json benchmarks/results/agents.json
 
 shim: setup  ## dist/history_delta_shim.pyz, reproducibly
 	$(BIN)/python shim/build.py
