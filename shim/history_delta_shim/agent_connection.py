@@ -97,6 +97,7 @@ class AgentConnection(object):
             self._reader.receive(self._socket.recv(size))
         except OSError:
             raise AgentLeft()
+        self._idle = False
 
     def send(self, data: bytes) -> None:
         """Write a part of the present response. Raises AgentLeft."""
