@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from aiohttp import web
 from history_delta_protocol import chain, scan
 from history_delta_protocol.dialect import CHAT, Dialect
 from history_delta_protocol.frame import HELD, Frame, Result, encode
@@ -282,7 +283,12 @@ class Gateway:
         return [line for line in lines if line["event"] == event]
 
     def metric(self, name: str, **labels: str) -> float:
-        return self.server.app.metrics.registry.get_sample_value("history_delta_" + name, labels) or 0.0
+        """0 where nothing was counted yet; a name, or labels, that no metric has are a test's mistake."""
+        registry = self.server.app.metrics.registry
+        metric = registry._names_to_collectors.get(f"history_delta_{name}")
+        assert metric is not None, f"no metric has a sample named {name}"
+        assert set(metric._labelnames) == set(labels), f"the labels of {name} are {metric._labelnames}"
+        return registry.get_sample_value(f"history_delta_{name}", labels) or 0.0
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for something that no test can await."""
@@ -332,6 +338,26 @@ def start_gateway(stack: AsyncExitStack) -> StartGateway:
         stack.push_async_callback(server.close)
         stack.callback(gateway.close)
         return gateway
+
+    return start
+
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+StartHandler = Callable[[Handler], Awaitable[Connection]]
+
+
+@pytest.fixture
+def start_handler(stack: AsyncExitStack) -> StartHandler:
+    """``await start_handler(handler)``: an agent's connection to aiohttp's server, set up as front.py does it."""
+
+    async def start(handler: Handler) -> Connection:
+        server = web.Server(handler, handler_cancellation=True, auto_decompress=False, access_log=None)
+        listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        stack.callback(listening.close)
+        stack.push_async_callback(server.shutdown, 1)
+        agent = Connection(*await asyncio.open_connection(*listening.sockets[0].getsockname()))
+        stack.callback(agent.close)
+        return agent
 
     return start
 
