@@ -3,10 +3,14 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from support.bench import Bench
 from support.endpoints import ListeningEndpoint
 from support.interpreters import supported
+from support.recording_upstream import RecordingUpstream, recording_upstream
+from support.shim_archive import build_shim
 from support.shim_server import ShimServer
 
 
@@ -61,3 +65,22 @@ def shim(start_shim, upstream) -> ShimServer:
 def speaking_shim(start_shim, upstream) -> ShimServer:
     """A shim that is switched on."""
     return start_shim("--upstream", upstream.origin, env={"HISTORY_DELTA_ENABLED": "1"})
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shim as it ships."""
+    return build_shim(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture
+def recorded() -> Iterator[RecordingUpstream]:
+    """An upstream that answers every call and keeps it."""
+    with recording_upstream() as recorded:
+        yield recorded
+
+
+@pytest.fixture
+def bench(python: str, archive: Path, tmp_path: Path, recorded: RecordingUpstream) -> Bench:
+    """What starts ``run`` with the shim as it ships."""
+    return Bench([python, str(archive)], tmp_path, recorded)

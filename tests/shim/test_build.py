@@ -14,15 +14,10 @@ from support.interpreters import interpreters, supported
 from support.needs import needs
 from support.recording_upstream import recording_upstream
 from support.running_agent import AGENT, PATIENCE, RunningAgent, base_environment, wait_until
-from support.shim_archive import SHIM, build_shim
+from support.shim_archive import SHIM
 
 SMALLEST_NUMBER = 3  # interpreters from 3.6 on, below which a green run would say little
 MAX_BYTES = 100_000
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    return build_shim(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(params=supported().values(), ids=supported().keys())

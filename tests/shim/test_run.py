@@ -1,58 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-import fcntl
 import os
-import pty
 import signal
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import pytest
-from support.recording_upstream import recording_upstream
-from support.running_agent import AGENT, PATIENCE, RunningAgent, base_environment, is_alive, wait_until
-from support.shim_archive import build_shim
-
-SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    return build_shim(tmp_path_factory.mktemp("dist"))
+from support.running_agent import AGENT, PATIENCE, is_alive, wait_until
 
 
 @pytest.fixture
-def upstream():
-    with recording_upstream() as recorded:
-        yield recorded
-
-
-class Bench:
-    """Starts ``run`` in a folder of its own, for an upstream."""
-
-    def __init__(self, program, folder, upstream):
-        self.program, self.folder, self.upstream = program, folder, upstream
-        self.environ = base_environment(folder)
-        self.environ["OPENAI_BASE_URL"] = upstream.origin + "/ng-rollout/r1/v1"
-
-    def command(self, *options, agent=AGENT):
-        return [*self.program, "run", "--upstream", self.upstream.origin, *options, "--", *agent]
-
-    def start(self, *options, agent=AGENT, **popen):
-        return RunningAgent(self.command(*options, agent=agent), self.environ, self.folder, **popen)
-
-    def run(self, *words):
-        command = [*self.program, "run", *words]
-        return subprocess.run(command, env=self.environ, cwd=self.folder, capture_output=True, text=True)
-
-    @property
-    def cache(self):
-        return Path(self.environ["HOME"], ".cache", "history-delta")
-
-
-@pytest.fixture
-def bench(python, archive, tmp_path, upstream):
-    return Bench([python, str(archive)], tmp_path, upstream)
+def upstream(recorded):
+    return recorded
 
 
 def one(items):
@@ -72,29 +29,12 @@ class TestAnAgentBehindTheShim:
         assert "History-Delta-Delivery" in request.headers
         assert agent.errors() == ""
 
-    @pytest.mark.parametrize("code", [0, 3, 255])
-    def test_its_exit_code_is_the_run_s(self, bench, code):
-        with bench.start() as agent:
-            assert agent.exit(code) == code
-
-    def test_its_signal_is_told_as_a_shell_would(self, bench):
-        with bench.start() as agent:
-            os.kill(agent.agent_pid, signal.SIGKILL)
-            assert agent.process.wait(PATIENCE) == 128 + signal.SIGKILL
-
     def test_nothing_is_left_when_it_has_ended(self, bench):
         with bench.start() as agent:
             shim = one(agent.shims())
             agent.exit()
         assert not is_alive(shim)
         assert not bench.cache.exists()
-
-    @pytest.mark.parametrize("name", SIGNALS)
-    def test_a_signal_to_the_run_reaches_it_once(self, bench, name):
-        with bench.start() as agent:
-            agent.process.send_signal(getattr(signal, name))
-            assert agent.reported() == {"signal": name}
-            assert agent.ask("call")["status"] == 200  # no second report in between, and the shim is there
 
     @pytest.mark.parametrize("locale", [{"LANG": "C.UTF-8"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {}])
     def test_what_it_is_given_differs_in_the_origin_alone(self, bench, upstream, locale):
@@ -393,66 +333,3 @@ class TestRewriting:
             assert agent.agent_pid == agent.process.pid
             agent.exit()
         assert agent.errors().count("does not name the upstream") == 2
-
-
-# A shell's part in job control: it starts a job in the foreground and says what becomes of it.
-SHELL = """
-import os, signal, subprocess, sys
-signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-job = subprocess.Popen(sys.argv[1:], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
-while True:
-    _, status = os.waitpid(job.pid, os.WUNTRACED)
-    os.tcsetpgrp(0, os.getpgrp())
-    if not os.WIFSTOPPED(status):
-        print("ended", os.WEXITSTATUS(status), flush=True)
-        break
-    print("stopped", flush=True)
-    os.tcsetpgrp(0, job.pid)
-    os.killpg(job.pid, signal.SIGCONT)
-"""
-
-
-class TestInATerminal:
-    @pytest.fixture
-    def terminal(self, bench):
-        ours, theirs = pty.openpty()
-        settings = termios.tcgetattr(theirs)
-        settings[3] &= ~termios.ECHO
-        termios.tcsetattr(theirs, termios.TCSANOW, settings)
-        shell = subprocess.Popen(
-            [sys.executable, "-c", SHELL, *bench.command()],
-            env=bench.environ,
-            cwd=bench.folder,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-        os.close(theirs)
-        with os.fdopen(ours, "r+b", buffering=0) as file:
-            yield file
-        shell.kill()
-        shell.wait()
-
-    def line(self, terminal):
-        line = b""
-        while not line.endswith(b"\n"):
-            line += terminal.read(1)
-        return line.decode().strip()
-
-    def test_keys_reach_the_agent_once_and_jobs_can_be_stopped_and_continued(self, terminal):
-        assert "started" in self.line(terminal)
-        terminal.write(b"\x03")
-        assert self.line(terminal) == '{"signal": "SIGINT"}'
-        terminal.write(b"\x1c")
-        assert self.line(terminal) == '{"signal": "SIGQUIT"}'
-        terminal.write(b"\x1a")
-        assert self.line(terminal) == "stopped"
-        terminal.write(b"call\n")
-        assert '"status": 200' in self.line(terminal)
-        terminal.write(b"stop\n")  # as a program does that cleans up its screen before it stops itself
-        assert self.line(terminal) == "stopped"
-        assert self.line(terminal) == '{"continued": true}'
-        terminal.write(b"exit 4\n")
-        assert self.line(terminal) == "ended 4"

@@ -11,21 +11,9 @@ from pathlib import Path
 import pytest
 from history_delta_conformance.agents import AGENTS, Task, make_workspace, workspace_changes
 from history_delta_conformance.agents.base import common_environment
-from support.recording_upstream import ANSWER, recording_upstream
-from support.shim_archive import build_shim
+from support.recording_upstream import ANSWER
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    return build_shim(tmp_path_factory.mktemp("dist"))
-
-
-@pytest.fixture
-def upstream():
-    with recording_upstream() as recorded:
-        yield recorded
 
 
 class Setup:
@@ -80,6 +68,11 @@ class Setup:
     def our_lines(self):
         lines = self.task.stderr.read_text(errors="replace").splitlines()
         return [line for line in lines if line.startswith("history-delta:")]
+
+
+@pytest.fixture
+def upstream(recorded):
+    return recorded
 
 
 @pytest.fixture
