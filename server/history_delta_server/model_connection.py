@@ -158,10 +158,10 @@ class ModelConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _message(self, message: Any, payload: Any) -> None:
-        if 100 <= message.code < 200 and message.code != 101:
-            return
         if self._payload is not None:
             raise Breach("a second response")
+        if 100 <= message.code < 200 and message.code != 101:
+            return
         if message.code == 101:
             raise Breach("an upgrade that nobody asked for")
         self._payload = payload
