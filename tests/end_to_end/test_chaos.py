@@ -79,7 +79,7 @@ def test_what_breaks_by_chance_is_seen_to_be_broken_and_nothing_is_run_twice(sta
     model = start.model(Answers())
     with ChaosRelay(model.origin, seed, 9000) as to_model, ChaosRelay(NOWHERE, seed + 1, 9000) as to_server:
         server = start.server(to_model, upstream_retry_seconds=0.01)
-        to_server.lead_to(server.origin)
+        to_server.target = server.origin
         shim = start.shim(to_server.origin)
         with ThreadPoolExecutor(AGENTS) as pool:
             talks = list(pool.map(lambda number: converse(shim, seed * 100 + number, CALLS), range(AGENTS)))

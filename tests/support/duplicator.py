@@ -7,11 +7,11 @@ The answer to the first goes back as it comes; what came back for each is kept t
 import socket
 import threading
 from dataclasses import dataclass, field
-from typing import Self
 
 from history_delta_conformance.relay import address_of
 
 from .endpoints import PATIENCE
+from .forwarder import Forwarder
 from .model_server import Request, head, read_request
 
 
@@ -24,22 +24,10 @@ class Delivered:
     over: threading.Event = field(default_factory=threading.Event)
 
 
-class Duplicator:
-    """Use as a context manager; ``origin`` is where the shim sends to. ``target`` may be changed between calls."""
-
+class Duplicator(Forwarder):
     def __init__(self, target: str) -> None:
-        self.target = target
+        super().__init__(target)
         self.delivered: list[Delivered] = []
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.origin = "http://{}:{}".format(*self._listening.getsockname())
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
 
     def settled(self) -> list[Delivered]:
         """All that was delivered, once all of its answers are there."""
@@ -47,15 +35,7 @@ class Duplicator:
             assert delivered.over.wait(PATIENCE), "a delivery was not answered"
         return self.delivered
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._relay, args=(client,), daemon=True).start()
-
-    def _relay(self, client: socket.socket) -> None:
+    def _forward(self, client: socket.socket) -> None:
         with client, client.makefile("rb") as source:
             request = read_request(source)
             if request is None:

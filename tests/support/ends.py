@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -145,9 +145,6 @@ class ServerProcess(Running):
             lines = response.read().decode().splitlines()
         [value] = [line.rpartition(" ")[2] for line in lines if line.startswith(f"history_delta_{name} ")]
         return float(value)
-
-    def wait_for_metric(self, name: str, is_right: Callable[[float], bool]) -> None:
-        wait_until(lambda: is_right(self.metric(name)), f"{name} is as it should be")
 
 
 class ShimProcess(Running):

@@ -2,7 +2,6 @@
 """HTTP messages as bytes, for tests that say exactly what goes on the wire."""
 
 CHAT = "/v1/chat/completions"
-CLOSING = ("Connection: close",)
 
 
 def post(body: bytes, *headers: str, target: str = CHAT) -> bytes:
