@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from history_delta_shim.streams import ensure_standard_streams
+
 from . import __version__
 
 _USAGE = """\
@@ -34,6 +36,7 @@ _OUR_PACKAGES = ("history_delta_protocol", "history_delta_server", "history_delt
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, or the command's own; 2 for a command line or configuration that is at fault."""
+    ensure_standard_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command in ("-h", "--help", "help"):
@@ -52,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: str, rest: list[str]) -> int:
     module_name, extra = _COMMANDS[command]
     try:
-        module = import_module(module_name)
+        entry: Callable[[list[str]], int | None] = import_module(module_name).main
+        # The conformance package serves several commands, and loads what each of them needs.
+        return entry([command, *rest] if extra == "conformance" else rest) or 0
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in _OUR_PACKAGES:
             raise
@@ -60,6 +65,3 @@ def _run(command: str, rest: list[str]) -> int:
             f"history-delta {command}: {error.name} is missing; pip install 'history-delta[{extra}]'", file=sys.stderr
         )
         return 2
-    entry: Callable[[list[str]], int | None] = module.main
-    # The conformance package serves several commands.
-    return entry([command, *rest] if extra == "conformance" else rest) or 0

@@ -135,17 +135,22 @@ def _ready_file(settings: Settings) -> Iterator[Callable[[Server], None]]:
         admin_url = str(admin) if admin.path is not None else f"http://{admin}"
         models = ", ".join(str(upstream) for upstream in settings.upstream)
         mode = "on" if settings.enabled else "off, a plain proxy"
-        print(f"history-delta {__version__} ready on {url}, admin on {admin_url}, for {models}; {mode}", flush=True)
         if settings.ready_file:
             _write(
                 settings.ready_file, {"url": url, "admin_url": admin_url, "pid": os.getpid(), "version": __version__}
             )
+            written.append(Path(settings.ready_file))
+        # Nobody may read it.
+        with contextlib.suppress(OSError):
+            print(f"history-delta {__version__} ready on {url}, admin on {admin_url}, for {models}; {mode}", flush=True)
 
+    # Only what this process has written is its own to remove: another may be serving already.
+    written: list[Path] = []
     try:
         yield announce
     finally:
-        if settings.ready_file:
-            Path(settings.ready_file).unlink(missing_ok=True)
+        for path in written:
+            path.unlink(missing_ok=True)
 
 
 def _write(path: str, content: dict[str, object]) -> None:

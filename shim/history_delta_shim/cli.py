@@ -7,7 +7,8 @@ import sys
 from typing import Any, List, Optional
 
 from . import __version__
-from .settings import Invalid
+from .settings import ENABLED_VARIABLE, Invalid
+from .streams import ensure_standard_streams, tell
 
 PROGRAM = "history-delta"
 USAGE_ERROR = 2
@@ -24,11 +25,12 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Do what the arguments say; the exit code, 2 where they or the environment are wrong."""
+    ensure_standard_streams()
     arguments = sys.argv[1:] if argv is None else argv
     try:
         return _dispatch(arguments)
     except Invalid as error:
-        sys.stderr.write("%s: %s\n" % (PROGRAM, error))
+        tell("%s: %s" % (PROGRAM, error))
         return USAGE_ERROR
 
 
@@ -50,13 +52,21 @@ def _dispatch(arguments: List[str]) -> int:
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    return _Parser(prog="%s %s" % (PROGRAM, command), description=_COMMANDS[command].capitalize() + ".")
+    description = "%s. Acts only with %s=1." % (_COMMANDS[command].capitalize(), ENABLED_VARIABLE)
+    return _Parser(prog="%s %s" % (_command_name(), command), description=description)
+
+
+def _command_name() -> str:
+    """What was typed: the one file, or the installed command's part for the shim."""
+    name = os.path.basename(sys.argv[0])
+    return name if name.endswith(".pyz") else PROGRAM + " shim"
 
 
 def _help(arguments: List[str]) -> int:
     if arguments[:1] == ["--version"]:
         print(__version__)
     elif arguments[:1] in (["-h"], ["--help"]):
+        print("usage: %s COMMAND [OPTIONS]" % _command_name())
         for command in sorted(_COMMANDS):
             print("%-6s %s (%s --help)" % (command, _COMMANDS[command], command))
     else:

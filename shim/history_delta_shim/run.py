@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import os
 import signal
-import sys
 from typing import Callable, Dict, List, Optional
 
 from . import agents, settings
@@ -17,6 +16,7 @@ from .pointing import Pointing
 from .private import PrivateDirectory
 from .rewrite import Rewrite, RewriteError, recover
 from .shim_process import ShimFailed, ShimProcess
+from .streams import tell
 from .substitute import Substitution
 from .supervise import AVAILABLE, Supervisor
 
@@ -175,5 +175,4 @@ def _cannot_run(command: List[str], error: OSError) -> int:
 
 def _say(line: object) -> None:
     if line:
-        sys.stderr.write("history-delta: %s\n" % line)
-        sys.stderr.flush()
+        tell("history-delta: %s" % line)

@@ -25,8 +25,8 @@ from .upstream import Upstream
 
 def serve(settings: Settings) -> int:
     """Serve until a signal, or the end of the watched pipe, says to stop; the exit code. Raises Invalid."""
-    _remove_stale(settings.ready_file)
     sock = _listening_socket(settings)
+    _remove_stale(settings.ready_file)
     log_fd = open_log(settings.log_file)
     if not settings.detach:
         _serve_on(sock, log_fd, settings, _say_on_stdout)

@@ -79,6 +79,7 @@ def test_a_cut_response_is_not_complete(observer, exchanges):
     observer.from_server(b"")
     assert exchanges[0].status == 409
     assert not exchanges[0].response_complete
+    assert observer.failure is None
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 from support.conversation import new_rollout
 from support.endpoints import PATIENCE
 from support.model_server import ModelCall
+from support.needs import needs
 
 EVENTS = "Content-Type: text/event-stream"
 PIECES = [b'data: {"tool_call":"complete"}\n\n', b'data: {"text":"\xc3\xa9"}\n\n']
@@ -41,7 +42,7 @@ class Seen:
 
 def node(url: str, on_piece: Callable[[], None]) -> Seen:
     node = shutil.which("node")
-    assert node, "node is needed: its fetch is what several agents call with"
+    needs(node, "node")
     command = [node, str(FETCH), url, BODY]
     seen = Seen(0, b"", failed=True)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -145,6 +145,16 @@ def test_a_port_that_is_taken_says_which_setting_to_change(serve, model, flag) -
     assert f"{flag}: cannot listen on {address} (Address already in use)" in err
 
 
+def test_a_second_start_leaves_the_first_ones_ready_file(serve, model, tmp_path) -> None:
+    ready_file = tmp_path / "ready.json"
+    serve("--upstream", model, "--listen", ANY, "--ready-file", str(ready_file))
+    ready = wait_for(ready_file)
+    address = str(ready["url"]).removeprefix("http://")
+    second = serve("--upstream", model, "--listen", address, "--ready-file", str(ready_file))
+    assert second.wait(20) == 2
+    assert json.loads(ready_file.read_text()) == ready
+
+
 def test_a_ready_file_that_cannot_be_written_is_one_line_too(serve, model) -> None:
     process = serve("--upstream", model, "--listen", ANY, "--ready-file", "/does/not/exist/ready.json")
     _, err = process.communicate(timeout=20)

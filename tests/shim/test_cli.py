@@ -20,7 +20,7 @@ def test_a_command_is_expected(capsys):
 
 def test_help_and_version(capsys):
     assert cli.main(["--help"]) == 0
-    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"run", "serve"}
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"usage:", "run", "serve"}
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == history_delta_shim.__version__ + "\n"
 
