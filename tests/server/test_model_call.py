@@ -268,7 +268,8 @@ async def test_too_many_calls_in_flight_are_a_429_that_says_when_to_come_back(st
     assert gateway.metric("answered_total", reason="history_delta_busy") == 1
 
 
-async def test_small_frames_buy_no_more_traffic_than_may_be_in_flight(start_model, start_gateway, shim) -> None:
+async def model_that_waits_after_its_first_answer(start_model):
+    """The model, and the event that lets it answer the others."""
     release = asyncio.Event()
 
     async def wait(exchange) -> None:
@@ -277,6 +278,11 @@ async def test_small_frames_buy_no_more_traffic_than_may_be_in_flight(start_mode
         await exchange.respond()
 
     model = await start_model(wait)
+    return model, release
+
+
+async def test_small_frames_buy_no_more_traffic_than_may_be_in_flight(start_model, start_gateway, shim) -> None:
+    model, release = await model_that_waits_after_its_first_answer(start_model)
     gateway = await start_gateway(model, max_rollout_bytes_in_flight=2_500_000)
     body = shim.chat("x" * 1_000_000)
     await gateway.post(CHAT, body, shim.headers())
@@ -296,14 +302,7 @@ async def test_small_frames_buy_no_more_traffic_than_may_be_in_flight(start_mode
 async def test_a_frame_that_is_too_much_is_refused_before_anything_is_made_of_it(
     start_model, start_gateway, shim
 ) -> None:
-    release = asyncio.Event()
-
-    async def wait(exchange) -> None:
-        if len(model.requests) > 1:
-            await release.wait()
-        await exchange.respond()
-
-    model = await start_model(wait)
+    model, release = await model_that_waits_after_its_first_answer(start_model)
     gateway = await start_gateway(model, max_rollout_bytes_in_flight=2_500_000)
     body, longer = shim.chat("x" * 1_500_000), shim.chat("x" * 1_500_000, "y")
     await gateway.post(CHAT, body, shim.headers())
