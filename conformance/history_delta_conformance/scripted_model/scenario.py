@@ -6,6 +6,7 @@ Tool calls name what is to be done (shell, write, read, task); how an agent's ow
 """
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -67,11 +68,47 @@ class ExpectedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
+FaultKind = Literal["status", "reset-before", "cut", "reset", "no-final-event", "short-length", "stall", "drip"]
+DisturbanceKind = Literal[
+    "server-loses-state", "shim-restarts", "switched-off", "drop-before", "drop-during", "drop-after", "repeat"
+]
+
+
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A failure of the model in place of the answer, or in the answer, of a step (counted from 1).
+
+    ``conversation`` names a sub-agent's; empty is the main one. The first ``times`` requests for that step fail, those
+    after it are answered. ``status`` and ``retry_after`` (seconds; None: no such header) belong to ``status``;
+    ``after`` says where ``cut``, ``reset``, ``stall`` act; ``seconds`` is how long ``stall`` lasts, and the whole
+    answer of ``drip``.
+    """
+
+    step: int
+    kind: FaultKind
+    conversation: str = ""
+    times: int = 1
+    status: int = 500
+    retry_after: float | None = None
+    after: Literal["first-token", "text", "tool-call"] = "text"
+    seconds: float = 2.0
+
+
+class Disturbance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that befalls the transport when the first request for a step (counted from 1) of the main conversation
+    is on its way; the model has no part in it."""
+
+    step: int
+    kind: DisturbanceKind
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole scenario file.
 
     ``prompt`` is what to ask the agent and ``follow_up``, if any, what to ask it in the same session once it is done
     with that; ``title`` and ``summary`` answer its side calls; ``window`` is the context window to tell the agent.
+    ``description`` is one line for reports. ``needs`` names what an agent must be able to do (``sub-agents``,
+    ``compaction``, ``follow-up``). ``same_off_as`` names a scenario that is the same with the transport off, so that
+    its run serves for both.
     """
 
     name: str
@@ -81,7 +118,12 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: int = 200_000
     title: str = "Scripted task"
     summary: str = "Everything so far went as planned; go on with the next step."
+    description: str = ""
+    needs: tuple[str, ...] = ()
+    same_off_as: str = ""
     conversations: tuple[Conversation, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
     files: tuple[ExpectedFile, ...] = ()
 
     @property
