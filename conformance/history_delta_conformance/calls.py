@@ -48,6 +48,11 @@ def is_model_call(exchange: Exchange) -> bool:
     return exchange.method == "POST" and dialect_of(exchange.target) is not None
 
 
+def is_recorded_call(recording: Recording) -> bool:
+    """The same, as the model saw it."""
+    return recording.method == "POST" and dialect_of(recording.path) is not None
+
+
 def sent_by_agent(exchanges: Iterable[Exchange]) -> Counter[Fingerprint]:
     return Counter(_fingerprint(seen.method, seen.target, seen.sha256) for seen in exchanges)
 

@@ -2,42 +2,63 @@
 """Agent → relay → shim → relay → server → scripted model: the whole way of a request, on free ports of this machine.
 
 Shim and server are real processes; the relays say what crossed the wire on either side of the shim. With the transport
-off there is neither shim nor second relay. Nothing is judged here.
+off there is neither shim nor second relay; in process the shim is within the agent, and so is what records for it.
+Nothing is judged here.
 """
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from .processes import SERVER_COMMAND, SHIM_COMMAND, ReadyProcess
+from .disturbances import Disturbances
+from .observer import Exchange
+from .processes import SERVER_COMMAND, SHIM_COMMAND, SHIM_RUN_COMMAND, ReadyProcess
 from .relay import Relay
 from .scripted_model import Pace, Recorder, Scenario, ScriptedModel, no_pause
 
+_RECORDER = Path(__file__).parent / "httpx_recorder"
 _ENABLED = {"HISTORY_DELTA_ENABLED": "1"}
 
 
-class Chain:
-    """Use as an async context manager; ``origin`` is where the agent must be pointed.
+class Mode(StrEnum):
+    """Where the transport is: nowhere, in a process beside the agent, in the agent's own."""
 
-    ``agent_side`` records what the agent sent, ``wire`` what reached the server (the same relay with the transport
-    off), ``model`` what reached the model. Logs and recordings are in the folder.
+    OFF = "off"
+    PROXY = "proxy"
+    IN_PROCESS = "in-process"
+
+
+class Chain:
+    """Use as an async context manager; ``origin`` is where the agent must be pointed, ``wrapper`` what must stand
+    before its command and ``environment`` what its environment must hold.
+
+    ``agent_side`` is what the agent sent, ``wire`` what reached the server (the same with the transport off), ``model``
+    what reached the model. ``pending`` are the scenario's disturbances that have not struck. Logs and recordings are in
+    the folder.
     """
 
-    def __init__(self, scenario: Scenario, folder: Path, transport: bool = True, pace: Pace = no_pause) -> None:
-        self.scenario, self.folder, self.transport, self._pace = scenario, folder, transport, pace
+    def __init__(self, scenario: Scenario, folder: Path, mode: Mode = Mode.PROXY, pace: Pace = no_pause) -> None:
+        self.scenario, self.folder, self.mode, self._pace = scenario, folder, mode, pace
         self.shim_log = folder / "shim.log"
         self.server_log = folder / "server.err"
+        self._recorded = folder / "httpx.jsonl"
 
     async def __aenter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._disturbances = Disturbances(self.scenario, self)
         async with AsyncExitStack() as stack:
+            self._stack = stack
             recorder = Recorder(self.folder / "model")
             self.model = await stack.enter_async_context(ScriptedModel(self.scenario, recorder, pace=self._pace))
-            self.server = await stack.enter_async_context(self._server(self.model.url))
-            self.wire = self.agent_side = await stack.enter_async_context(Relay(self.server.url))
-            if self.transport:
-                self.shim = await stack.enter_async_context(self._shim(self.wire.url))
-                self.agent_side = await stack.enter_async_context(Relay(self.shim.url))
+            await self._start_server("127.0.0.1:0", enabled=self.mode != Mode.OFF)
+            self.wire = self._entrance = await stack.enter_async_context(
+                Relay(self.server.url, self._disturbances.at_wire)
+            )
+            if self.mode == Mode.PROXY:
+                await self._start_shim("127.0.0.1:0")
+                self._entrance = await stack.enter_async_context(Relay(self.shim.url, self._disturbances.at_agent))
             self._stack = stack.pop_all()
         return self
 
@@ -46,13 +67,67 @@ class Chain:
 
     @property
     def origin(self) -> str:
-        return self.agent_side.url
+        return self._entrance.url
 
-    def _server(self, upstream: str) -> ReadyProcess:
-        options = ["--upstream", upstream, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    @property
+    def wrapper(self) -> tuple[str, ...]:
+        if self.mode != Mode.IN_PROCESS:
+            return ()
+        return (*SHIM_RUN_COMMAND, "--in-process", "--upstream", self.origin, "--log-file", str(self.shim_log), "--")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The transport switched on, and a recorder of what the agent's HTTP client is given to send."""
+        if self.mode != Mode.IN_PROCESS:
+            return {}
+        return _ENABLED | {"PYTHONPATH": str(_RECORDER), "HISTORY_DELTA_RECORD_HTTPX": str(self._recorded)}
+
+    @property
+    def agent_side(self) -> list[Exchange]:
+        if self.mode == Mode.IN_PROCESS:
+            from .httpx_recorder import read_recorded
+
+            return read_recorded(self._recorded)
+        return self._entrance.exchanges
+
+    @property
+    def failures(self) -> list[str]:
+        """What crossed a relay and was no HTTP/1.1."""
+        return self._entrance.failures + (self.wire.failures if self.wire is not self._entrance else [])
+
+    @property
+    def pending(self) -> Sequence[str]:
+        return [disturbance.kind for disturbance in self._disturbances.pending]
+
+    async def lose_server_state(self) -> None:
+        """The server crashes, and another takes its place."""
+        await self._replace_server(enabled=self.mode != Mode.OFF)
+
+    async def switch_off(self) -> None:
+        await self._replace_server(enabled=False)
+
+    async def restart_shim(self) -> None:
+        listen = _listen(self.shim)
+        await self.shim.kill()
+        await self._start_shim(listen)
+
+    async def _replace_server(self, enabled: bool) -> None:
+        listen = _listen(self.server)
+        await self.server.kill()
+        await self._start_server(listen, enabled)
+
+    async def _start_server(self, listen: str, enabled: bool) -> None:
+        options = ["--upstream", self.model.url, "--listen", listen, "--admin-listen", "127.0.0.1:0"]
         command = [*SERVER_COMMAND, *options, "--log-body-hash"]
-        return ReadyProcess("server", command, self.folder, _ENABLED if self.transport else {})
+        self.server = await self._stack.enter_async_context(
+            ReadyProcess("server", command, self.folder, _ENABLED if enabled else {})
+        )
 
-    def _shim(self, upstream: str) -> ReadyProcess:
-        options = ["--upstream", upstream, "--listen", "127.0.0.1:0", "--log-file", str(self.shim_log)]
-        return ReadyProcess("shim", [*SHIM_COMMAND, *options, "--log-body-hash"], self.folder, _ENABLED)
+    async def _start_shim(self, listen: str) -> None:
+        options = ["--upstream", self.wire.url, "--listen", listen, "--log-file", str(self.shim_log)]
+        command = [*SHIM_COMMAND, *options, "--log-body-hash"]
+        self.shim = await self._stack.enter_async_context(ReadyProcess("shim", command, self.folder, _ENABLED))
+
+
+def _listen(process: ReadyProcess) -> str:
+    return process.url.removeprefix("http://")

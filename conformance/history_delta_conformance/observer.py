@@ -65,15 +65,18 @@ class ConnectionObserver:
         self._body: list[bytes] = []
         self._wire_bytes = 0
 
-    def from_client(self, data: bytes) -> None:
+    def from_client(self, data: bytes) -> list[Exchange]:
+        """The requests that have become complete with this."""
         if self.failure is not None:
-            return
+            return []
+        self._completed: list[Exchange] = []
         try:
             self._wire_bytes += len(data)
             self._requests.receive_data(data)
             self._read_requests()
         except h11.ProtocolError as error:
             self.failure = f"request: {error}"
+        return self._completed
 
     def from_server(self, data: bytes) -> None:
         if self.failure is not None:
@@ -110,6 +113,7 @@ class ConnectionObserver:
             self._receiving.body = b"".join(self._body)
             self._receiving.wire_bytes = self._wire_bytes - len(following)
             self._receiving.complete = True
+            self._completed.append(self._receiving)
         self._receiving, self._body, self._wire_bytes = None, [], len(following)
         self._requests = _parser(h11.SERVER)
         if following:  # empty would mean the end

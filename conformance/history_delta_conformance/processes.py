@@ -42,8 +42,9 @@ class ReadyProcess:
         self._environment = _without_ours(os.environ) | dict(environment)
 
     async def __aenter__(self) -> Self:
+        self._ready_file.unlink(missing_ok=True)
         command = [*self._command, "--ready-file", str(self._ready_file)]
-        with (self._folder / f"{self._name}.out").open("wb") as out, self.stderr.open("wb") as err:
+        with (self._folder / f"{self._name}.out").open("ab") as out, self.stderr.open("ab") as err:
             self._process = await asyncio.create_subprocess_exec(
                 *command, env=self._environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err
             )
@@ -62,6 +63,11 @@ class ReadyProcess:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+    async def kill(self) -> None:
+        """End it as a crash would; what it held is gone."""
+        self._process.kill()
+        await self._process.wait()
 
     @property
     def pid(self) -> int:

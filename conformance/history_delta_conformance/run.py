@@ -17,11 +17,12 @@ from .calls import (
     calls_with_shim,
     calls_without_shim,
     is_model_call,
+    is_recorded_call,
     read_events,
     received_by_model,
     sent_by_agent,
 )
-from .chain import Chain
+from .chain import Chain, Mode
 from .observer import Exchange
 from .scripted_model import Pace, Recording, Scenario, no_pause
 
@@ -32,9 +33,12 @@ _LOOK_EVERY = 0.05
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run left behind. ``agent_side`` and ``wire`` are what the two relays saw, ``model_side`` what arrived."""
+    """What a run left behind. ``agent_side`` is what the agent sent, ``wire`` what reached the server, ``model_side``
+    what arrived at the model; ``pending`` what was to befall the transport and did not."""
 
     scenario: Scenario
+    mode: Mode
+    task: Task
     agent: AgentResult
     agent_side: list[Exchange]
     wire: list[Exchange]
@@ -42,14 +46,22 @@ class RunResult:
     calls: list[Call]
     wrong_files: list[str]
     relay_failures: list[str]
+    pending: list[str]
 
     @property
     def sent(self) -> Counter[Fingerprint]:
-        return sent_by_agent(self.agent_side)
+        return sent_by_agent(self._seen_by_both)
 
     @property
     def received(self) -> Counter[Fingerprint]:
+        if self.mode == Mode.IN_PROCESS:
+            return received_by_model(recording for recording in self.model_side if is_recorded_call(recording))
         return received_by_model(self.model_side)
+
+    @property
+    def _seen_by_both(self) -> list[Exchange]:
+        # In process only the agent's HTTP client for its model calls is watched: probes may take another.
+        return list(filter(is_model_call, self.agent_side)) if self.mode == Mode.IN_PROCESS else self.agent_side
 
     @property
     def bodies_equal(self) -> bool:
@@ -93,11 +105,11 @@ async def run(
     *,
     dialect: str | None = None,
     rollout: str | None = None,
-    transport: bool = True,
+    mode: Mode = Mode.PROXY,
     pace: Pace = no_pause,
 ) -> RunResult:
     """Have the agent do the scenario's task in a new folder, which keeps everything that was written."""
-    async with Chain(scenario, folder, transport, pace) as chain:
+    async with Chain(scenario, folder, mode, pace) as chain:
         return await run_task(agent, task_on(chain, dialect or agent.dialects[0], rollout), chain)
 
 
@@ -111,6 +123,8 @@ def task_on(chain: Chain, dialect: str, rollout: str | None = None) -> Task:
         follow_up=chain.scenario.follow_up,
         folder=chain.folder / "agent",
         rollout=rollout,
+        wrapper=chain.wrapper,
+        environment=chain.environment,
         window=chain.scenario.window,
     )
 
@@ -121,30 +135,31 @@ async def run_task(agent: Agent, task: Task, chain: Chain) -> RunResult:
     await _logs_written(chain)
     return RunResult(
         scenario=chain.scenario,
+        mode=chain.mode,
+        task=task,
         agent=result,
-        agent_side=list(chain.agent_side.exchanges),
+        agent_side=list(chain.agent_side),
         wire=list(chain.wire.exchanges),
         model_side=list(chain.model.recorder.recordings),
         calls=calls_so_far(chain),
         wrong_files=wrong_files(task.workspace, chain.scenario),
-        relay_failures=chain.agent_side.failures + (chain.wire.failures if chain.transport else []),
+        relay_failures=chain.failures,
+        pending=list(chain.pending),
     )
 
 
 def calls_so_far(chain: Chain) -> list[Call]:
     """The rows of all calls that are over by now."""
     recordings = chain.model.recorder.recordings
-    if not chain.transport:
+    if chain.mode == Mode.OFF:
         return calls_without_shim(chain.wire.exchanges, recordings)
     served = read_events(chain.server_log)
-    return calls_with_shim(
-        chain.agent_side.exchanges, chain.wire.exchanges, recordings, read_events(chain.shim_log), served
-    )
+    return calls_with_shim(chain.agent_side, chain.wire.exchanges, recordings, read_events(chain.shim_log), served)
 
 
 async def _logs_written(chain: Chain) -> None:
     """Wait for the lines of the last calls: they are written when a call is over, which the agent need not await."""
-    wanted = sum(map(is_model_call, chain.agent_side.exchanges))
+    wanted = sum(map(is_model_call, chain.agent_side))
     for _ in range(_LOOKS):
         if _is_written(chain, wanted):
             return
@@ -152,8 +167,9 @@ async def _logs_written(chain: Chain) -> None:
 
 
 def _is_written(chain: Chain, wanted: int) -> bool:
-    if not chain.transport:
-        return len(calls_so_far(chain)) >= wanted
-    deliveries = {event.get("delivery") for event in read_events(chain.shim_log)} - {None}
+    if chain.mode == Mode.OFF:
+        return True  # the relay has seen what the agent has
+    calls = [event for event in read_events(chain.shim_log) if event.get("delivery")]
+    answered = {call["delivery"] for call in calls if call.get("outcome") == "complete"}
     served = {event.get("delivery") for event in read_events(chain.server_log)}
-    return len(deliveries) >= wanted and deliveries <= served
+    return len(calls) >= wanted and answered <= served

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from history_delta_conformance.agents import AGENTS
+from history_delta_conformance.chain import Mode
 from history_delta_conformance.run import run
 from history_delta_conformance.scripted_model import Recorder, load_scenario
 
@@ -25,7 +26,7 @@ async def test_every_body_arrives_as_it_was_sent_for_the_bytes_that_are_new(dial
 
 
 async def test_with_the_transport_off_all_goes_in_full_and_arrives_as_well(tmp_path):
-    result = await run(AGENTS["builtin"], TOOL_USE, tmp_path, rollout="r-1", transport=False)
+    result = await run(AGENTS["builtin"], TOOL_USE, tmp_path, rollout="r-1", mode=Mode.OFF)
     assert result.finished
     assert result.bodies_equal
     assert not result.within_budget

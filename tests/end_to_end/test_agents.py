@@ -13,7 +13,7 @@ from history_delta_conformance.agents import AGENTS, run_agent, wrong_files
 from history_delta_conformance.agents.opencode import configuration
 from history_delta_conformance.budget import allowed
 from history_delta_conformance.calls import is_model_call
-from history_delta_conformance.chain import Chain
+from history_delta_conformance.chain import Chain, Mode
 from history_delta_conformance.processes import SHIM_RUN_COMMAND
 from history_delta_conformance.run import run, task_on
 from history_delta_conformance.scripted_model import load_scenario
@@ -70,7 +70,7 @@ async def test_opencode_in_the_anthropic_dialect_pays_for_messages_and_not_for_t
 
 @pytest.mark.parametrize("name", REAL)
 async def test_tool_use_with_the_transport_off(name, tmp_path):
-    result = await run(AGENTS[name], load_scenario("tool-use"), tmp_path, rollout="r-1", transport=False)
+    result = await run(AGENTS[name], load_scenario("tool-use"), tmp_path, rollout="r-1", mode=Mode.OFF)
     assert result.finished, (result.agent, result.wrong_files)
     assert result.bodies_equal
     assert result.sent_bytes == result.body_bytes
