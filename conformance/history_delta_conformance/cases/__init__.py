@@ -1,2 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published cases: numbered checks of any server or any shim that speaks the protocol, each naming its MUST."""
+
+import importlib
+import pkgutil
+
+
+def load() -> None:
+    """Have every module of cases put its own into the registry."""
+    for kind in ("server", "shim"):
+        package = importlib.import_module(f"{__name__}.{kind}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
