@@ -84,7 +84,7 @@ class FaultyModel:
         if not wanted.get("stream"):
             call.respond(json.dumps(encoder.document(reply, wanted)).encode(), "Content-Type: application/json")
             return
-        events = list(encoder.stream(reply, wanted))
+        events = [event.data for event in encoder.stream(reply, wanted)]
         if fault is not None:
             fault(call, events)
         else:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from .reply import Reply, Tool, argument_pieces, tokens
-from .sse import DONE, event
+from .sse import DONE, PING, Event, Mark, event, marked
 
 Json = dict[str, Any]
+
+__all__ = ["PING", "document", "offered_tools", "stream"]
 
 
 def offered_tools(request: Json) -> list[Tool]:
@@ -29,31 +31,32 @@ def document(reply: Reply, request: Json) -> Json:
     return _envelope(reply, "chat.completion") | {"choices": [choice], "usage": _usage(reply)}
 
 
-def stream(reply: Reply, request: Json) -> Iterator[bytes]:
-    for delta in _deltas(reply):
-        yield _chunk(reply, delta)
-    yield _chunk(reply, {}, _finish_reason(reply))
+def stream(reply: Reply, request: Json) -> Iterator[Event]:
+    for delta, mark in _deltas(reply):
+        yield _chunk(reply, delta, mark)
+    yield _chunk(reply, {}, "final", _finish_reason(reply))
     if (request.get("stream_options") or {}).get("include_usage"):
-        yield event(_envelope(reply, "chat.completion.chunk") | {"choices": [], "usage": _usage(reply)})
+        usage = {"choices": [], "usage": _usage(reply)}
+        yield event(_envelope(reply, "chat.completion.chunk") | usage, mark="final")
     yield DONE
 
 
-def _deltas(reply: Reply) -> Iterator[Json]:
-    yield {"role": "assistant", "content": ""}
+def _deltas(reply: Reply) -> Iterator[tuple[Json, Mark]]:
+    yield {"role": "assistant", "content": ""}, ""
     for token in tokens(reply.reasoning):
-        yield {"reasoning_content": token}
-    for token in tokens(reply.text):
-        yield {"content": token}
+        yield {"reasoning_content": token}, "token"
+    for token, mark in marked(tokens(reply.text), "text"):
+        yield {"content": token}, mark
     for index, call in enumerate(reply.calls):
         function = {"name": call.name, "arguments": ""}
-        yield {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
-        for piece in argument_pieces(call.arguments):
-            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+        yield {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}, ""
+        for piece, mark in marked(argument_pieces(call.arguments), "tool-call"):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, mark
 
 
-def _chunk(reply: Reply, delta: Json, finish_reason: str | None = None) -> bytes:
+def _chunk(reply: Reply, delta: Json, mark: Mark = "", finish_reason: str | None = None) -> Event:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-    return event(_envelope(reply, "chat.completion.chunk") | {"choices": [choice]})
+    return event(_envelope(reply, "chat.completion.chunk") | {"choices": [choice]}, mark=mark)
 
 
 def _envelope(reply: Reply, kind: str) -> Json:

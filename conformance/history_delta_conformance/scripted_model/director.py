@@ -3,12 +3,15 @@
 
 Every text that the model says begins with a marker, ``[tool-use step 3 of 12]``; the last marker in a request says how
 far its conversation is. That survives compaction, since a summary by this model carries the marker on, and it holds
-for an agent that hands over its history as one text. A request without tools is a side call: title or summary.
+for an agent that hands over its history as one text. A request without tools is a side call: title or summary. Faults
+do not stand here: a step that fails is one that has not been taken.
 """
 
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from .reply import Reply, Tool, ToolCall, Usage
 from .scenario import Conversation, Scenario, Turn
@@ -17,14 +20,49 @@ from .tools import concrete_call
 _TITLE_CALL = re.compile(rb"\btitle\b", re.IGNORECASE)
 _BYTES_PER_TOKEN = 4
 
+SideCall = Literal["title", "summary"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a request is for: a step of a conversation (counted from 1), or a side call, which is at no step (0)."""
+
+    conversation: Conversation
+    done: int
+    side_call: SideCall | None = None
+
+    @property
+    def step(self) -> int:
+        return 0 if self.side_call else self.done + 1
+
+    @property
+    def label(self) -> str:
+        return self.side_call or f"{self.conversation.name} {self.step}"
+
+
+def place_of(scenario: Scenario, body: bytes, has_tools: bool) -> Place:
+    """What a request with this body is for; ``has_tools`` says whether it offers any."""
+    conversation = _conversation_of(scenario, body)
+    done = _steps_done(conversation, body)
+    # Where no turn calls a tool, an agent without tools takes every step.
+    if not has_tools and done and any(turn.calls for turn in conversation.turns):
+        return Place(conversation, done, "summary")
+    if not has_tools and not done and _TITLE_CALL.search(body):
+        return Place(conversation, done, "title")
+    return Place(conversation, done)
+
 
 def direct(scenario: Scenario, body: bytes, model: str, offered: Sequence[Tool]) -> Reply:
     """The reply to a request with this body. Raises NoSuchTool where the agent lacks a tool for the turn."""
-    conversation = _conversation_of(scenario, body)
-    done = _steps_done(conversation, body)
-    if not offered and done:
+    return reply_at(place_of(scenario, body, bool(offered)), scenario, body, model, offered)
+
+
+def reply_at(place: Place, scenario: Scenario, body: bytes, model: str, offered: Sequence[Tool]) -> Reply:
+    """The same, once it is known what the request is for."""
+    conversation, done = place.conversation, place.done
+    if place.side_call == "summary":
         return _reply(body, model, Turn(text=_marked(conversation, done, scenario.summary)))
-    if not offered and _TITLE_CALL.search(body):
+    if place.side_call == "title":
         return _reply(body, model, Turn(text=scenario.title))
     if done >= len(conversation.turns):
         return _reply(body, model, Turn(text=_marked(conversation, done, "There is nothing left to do.")))
@@ -38,7 +76,7 @@ def direct(scenario: Scenario, body: bytes, model: str, offered: Sequence[Tool])
 
 
 def _conversation_of(scenario: Scenario, body: bytes) -> Conversation:
-    main = Conversation(name=scenario.name, match="", turns=scenario.turns)
+    main = Conversation(name=scenario.marker, match="", turns=scenario.turns)
     # The main conversation quotes a sub-agent's prompt in its tool call, so its own marker goes first.
     if _steps_done(main, body):
         return main

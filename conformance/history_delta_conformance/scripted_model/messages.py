@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from .reply import Reply, Tool, argument_pieces, tokens
-from .sse import event
+from .sse import Event, Mark, event
 
 Json = dict[str, Any]
 # A block as it begins in a stream, the deltas that fill it, and the block when it is whole.
 Block = tuple[Json, list[Json], Json]
+
+# What a block makes whole once it has stopped; every delta is a token.
+_WHOLE: dict[str, Mark] = {"text": "text", "tool_use": "tool-call"}
 
 
 def offered_tools(request: Json) -> list[Tool]:
@@ -22,22 +25,24 @@ def document(reply: Reply, request: Json) -> Json:
     return _message(reply) | {"content": whole, "stop_reason": _stop_reason(reply), "usage": _usage(reply)}
 
 
-def stream(reply: Reply, request: Json) -> Iterator[bytes]:
+def stream(reply: Reply, request: Json) -> Iterator[Event]:
     opening = _message(reply) | {"usage": _usage(reply) | {"output_tokens": 1}}
     yield _event("message_start", message=opening)
-    yield _event("ping")
     for index, (start, deltas, _) in enumerate(_blocks(reply)):
         yield _event("content_block_start", index=index, content_block=start)
         for delta in deltas:
-            yield _event("content_block_delta", index=index, delta=delta)
-        yield _event("content_block_stop", index=index)
+            yield _event("content_block_delta", "token", index=index, delta=delta)
+        yield _event("content_block_stop", _WHOLE.get(start["type"], ""), index=index)
     ending = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
-    yield _event("message_delta", delta=ending, usage=_usage(reply))
-    yield _event("message_stop")
+    yield _event("message_delta", "final", delta=ending, usage=_usage(reply))
+    yield _event("message_stop", "final")
 
 
-def _event(kind: str, **fields: Any) -> bytes:
-    return event({"type": kind, **fields}, kind)
+def _event(kind: str, mark: Mark = "", **fields: Any) -> Event:
+    return event({"type": kind, **fields}, kind, mark)
+
+
+PING = _event("ping")
 
 
 def _blocks(reply: Reply) -> Iterator[Block]:

@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 
@@ -54,6 +55,8 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def argument_pieces(arguments: str) -> Iterator[str]:
-    """Cut JSON text into pieces, anywhere: also inside an escape, as models do."""
-    for start in range(0, len(arguments), _CHUNK):
-        yield arguments[start : start + _CHUNK]
+    """Cut JSON text into pieces anywhere, as models do, and inside its first escape if it has one."""
+    inside_escape = arguments.find("\\") + 1
+    cuts = sorted({*range(0, len(arguments), _CHUNK), inside_escape, len(arguments)})
+    for start, end in pairwise(cuts):
+        yield arguments[start:end]

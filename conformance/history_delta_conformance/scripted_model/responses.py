@@ -7,10 +7,15 @@ from itertools import count
 from typing import Any
 
 from .reply import Reply, Tool, argument_pieces, tokens
-from .sse import event
+from .sse import PING, Event, Mark, event
 
 Json = dict[str, Any]
 Events = Iterator[tuple[str, Json]]
+
+# What an item makes whole once it is done; every delta is a token.
+_WHOLE: dict[str, Mark] = {"message": "text", "function_call": "tool-call"}
+
+__all__ = ["PING", "document", "offered_tools", "stream"]
 
 
 def offered_tools(request: Json) -> list[Tool]:
@@ -22,10 +27,18 @@ def document(reply: Reply, request: Json) -> Json:
     return _response(reply, request, "completed", _items(reply, request)) | {"usage": _usage(reply)}
 
 
-def stream(reply: Reply, request: Json) -> Iterator[bytes]:
+def stream(reply: Reply, request: Json) -> Iterator[Event]:
     sequence = count()
     for kind, fields in _events(reply, request):
-        yield event({"type": kind, "sequence_number": next(sequence), **fields}, kind)
+        yield event({"type": kind, "sequence_number": next(sequence), **fields}, kind, _mark(kind, fields))
+
+
+def _mark(kind: str, fields: Json) -> Mark:
+    if kind == "response.output_item.done":
+        return _WHOLE.get(fields["item"]["type"], "")
+    if kind == "response.completed":
+        return "final"
+    return "token" if kind.endswith(".delta") else ""
 
 
 def _events(reply: Reply, request: Json) -> Events:

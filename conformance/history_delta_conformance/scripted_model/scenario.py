@@ -127,6 +127,12 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[ExpectedFile, ...] = ()
 
     @property
+    def marker(self) -> str:
+        """What the main conversation is called in markers and labels: to be the same as another with the transport
+        off, it must be called the same as well."""
+        return self.same_off_as or self.name
+
+    @property
     def final_text(self) -> str:
         return self.turns[-1].text
 

@@ -6,27 +6,27 @@ Any path that ends as a model call does is one, whatever stands before it; every
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from types import ModuleType
-from typing import Any, Self
+from collections.abc import Awaitable, Callable
+from typing import Self
 
 from aiohttp import web
-from history_delta_protocol.dialect import Dialect, dialect_of, error_body
+from history_delta_protocol.dialect import Dialect, error_body
 
-from . import chat, messages, responses
-from .director import direct
+from .answering import Answer, Refusal, answer_to
+from .faults import Befallen, course, halves
 from .recording import Recorder, Recording
-from .reply import Reply
-from .scenario import Scenario
-from .tools import NoSuchTool
+from .scenario import Fault, Scenario
+from .sending import reset, send
+from .sse import with_pings
 
-_DIALECTS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "messages": messages}
 _MAX_BODY = 512 * 1024 * 1024
 _MAX_HEADER = 256 * 1024
 _CLOSE_WITHIN = 1.0
 
-# Awaited after each event of the stream that answers the recorded request.
+# Awaited after each piece of the stream that answers the recorded request.
 Pace = Callable[[Recording], Awaitable[None]]
+# Told of each request that gets a fault for an answer.
+OnFault = Callable[[Recording, Fault], None]
 
 
 async def no_pause(recording: Recording) -> None:
@@ -34,10 +34,16 @@ async def no_pause(recording: Recording) -> None:
     await asyncio.sleep(0)
 
 
+def say_nothing(recording: Recording, fault: Fault) -> None:
+    """Nobody is told of faults."""
+
+
 class ScriptedModel:
     """A scripted model on a port of its own; use as an async context manager.
 
-    ``url`` is its origin, ``recorder`` what it has received. ``pace`` holds streams back, event by event.
+    ``url`` is its origin, ``recorder`` what it has received. ``pace`` holds streams back, piece by piece, and
+    ``on_fault`` hears of every fault that is played. How often a step was asked for, where it has faults, is all that
+    it remembers of one request at the next.
     """
 
     def __init__(
@@ -47,10 +53,12 @@ class ScriptedModel:
         host: str = "127.0.0.1",
         port: int = 0,
         pace: Pace = no_pause,
+        on_fault: OnFault = say_nothing,
     ) -> None:
         self.scenario = scenario
         self.recorder = recorder or Recorder()
-        self._host, self._port, self._pace = host, port, pace
+        self._befallen = Befallen(scenario.faults)
+        self._host, self._port, self._pace, self._on_fault = host, port, pace, on_fault
         app = web.Application(client_max_size=_MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
         # A body is recorded as it came: no decompression.
@@ -78,35 +86,39 @@ class ScriptedModel:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        path = request.raw_path
-        recording = self.recorder.record(request.method, path, list(request.raw_headers), body)
-        dialect = dialect_of(path)
-        if dialect is None or request.method != "POST":
-            return _error(dialect, 404, f"the scripted model serves no {request.method} {path}")
-        try:
-            wanted, reply = self._answer(dialect, body)
-        except NoSuchTool as error:
-            return _error(dialect, 400, f"no tool for the scenario's next step, {error}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return _error(dialect, 400, f"not a {dialect.name} request: {error!r}")
-        encoder = _DIALECTS[dialect.name]
-        if wanted.get("stream"):
-            return await self._stream(request, recording, encoder.stream(reply, wanted))
-        return web.json_response(encoder.document(reply, wanted))
+        method, path = request.method, request.raw_path
+        answer = answer_to(self.scenario, self._befallen, method, path, body)
+        fault = answer.fault
+        recording = self.recorder.record(
+            method, path, list(request.raw_headers), body, answer.label, fault.kind if fault else ""
+        )
+        if isinstance(answer, Refusal):
+            return _error(answer.dialect, answer.status, answer.message)
+        if fault is not None:
+            self._on_fault(recording, fault)
+        return await self._send(request, recording, answer)
 
-    def _answer(self, dialect: Dialect, body: bytes) -> tuple[dict[str, Any], Reply]:
-        wanted: dict[str, Any] = json.loads(body)
-        offered = _DIALECTS[dialect.name].offered_tools(wanted)
-        return wanted, direct(self.scenario, body, str(wanted.get("model")), offered)
+    async def _send(self, request: web.Request, recording: Recording, answer: Answer) -> web.StreamResponse:
+        fault, encoder = answer.fault, answer.encoder
+        if fault is not None and fault.kind == "status":
+            return _failure(answer.dialect, fault)
+        if fault is not None and fault.kind == "reset-before":
+            return reset(request)
+        if answer.wanted.get("stream"):
+            events = with_pings(encoder.stream(answer.reply, answer.wanted), encoder.PING)
+            return await send(request, "text/event-stream", course(events, fault), lambda: self._pace(recording))
+        document = encoder.document(answer.reply, answer.wanted)
+        if fault is None:
+            return web.json_response(document)
+        events = halves(json.dumps(document).encode())
+        return await send(request, "application/json", course(events, fault), lambda: self._pace(recording))
 
-    async def _stream(self, request: web.Request, recording: Recording, events: Iterator[bytes]) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
-        await response.prepare(request)
-        for event in events:
-            await response.write(event)
-            await self._pace(recording)
-        await response.write_eof()
-        return response
+
+def _failure(dialect: Dialect, fault: Fault) -> web.Response:
+    response = _error(dialect, fault.status, f"the scenario has step {fault.step} fail with status {fault.status}")
+    if fault.retry_after is not None:
+        response.headers["Retry-After"] = f"{fault.retry_after:g}"
+    return response
 
 
 def _error(dialect: Dialect | None, status: int, message: str) -> web.Response:
