@@ -41,6 +41,7 @@ class Call:
     status: int | None
     shim_ms: float | None
     server_ms: float | None
+    sha256: str | None
     equal: bool
 
 
@@ -107,6 +108,7 @@ def _joined(number: int, event: Event, sent: list[Exchange], served: Event, arri
         status=event.get("status"),
         shim_ms=event.get("prepare_ms"),
         server_ms=served.get("rebuild_ms"),
+        sha256=event.get("sha256"),
         equal=event.get("sha256") in arrived,
     )
 
@@ -131,6 +133,7 @@ def _in_full(number: int, exchange: Exchange, equal: bool) -> Call:
         status=exchange.status,
         shim_ms=None,
         server_ms=None,
+        sha256=exchange.sha256,
         equal=equal,
     )
 

@@ -167,7 +167,7 @@ class _Connection:
             passed = self._until_cut(data)
             self._observer.from_server(passed)
             await loop.sock_sendall(self._client, passed)
-            if passed != data or self._is_over():
+            if self._is_over():
                 self._close_softly()
                 return
         self._observer.from_server(b"")
@@ -188,6 +188,8 @@ class _Connection:
         return data
 
     def _is_over(self) -> bool:
+        if self._intervention.cut_after is not None and self._events >= self._intervention.cut_after:
+            return True
         return self._intervention.close_after and self._present is not None and self._present.response_complete
 
     def _close_softly(self) -> None:

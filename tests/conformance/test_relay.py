@@ -5,9 +5,10 @@ import asyncio
 import random
 import socket
 import struct
+from contextlib import AsyncExitStack
 
 import pytest
-from history_delta_conformance.relay import Relay
+from history_delta_conformance.relay import Intervention, Relay
 
 RESET = struct.pack("ii", 1, 0)
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 1\r\n\r\n!"
@@ -135,3 +136,106 @@ async def test_what_is_no_http_passes_all_the_same_and_is_noted(relay, ends):
     assert await read(server_reader, 13) == b"\x00\x01no http\r\n\r\n"
     assert len(relay.failures) == 1
     assert relay.exchanges == []
+
+
+REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\ndata: one\n\ndata: two\n\ndata: three\n\n"
+
+
+@pytest.fixture
+async def intervened(peer):
+    """Start a relay that does this to the first request: ``await intervened(Intervention(...))``."""
+    async with AsyncExitStack() as stack:
+
+        async def start(intervention):
+            once = iter([intervention])
+            return await stack.enter_async_context(Relay(peer.url, lambda exchange: next(once, None)))
+
+        yield start
+
+
+async def test_a_request_that_is_dropped_never_reaches_the_target(peer, intervened):
+    relay = await intervened(Intervention(drop=True))
+    reader, writer = await connect(relay)
+    server_reader, _ = await peer.accept()
+    writer.write(REQUEST)
+    with pytest.raises(ConnectionResetError):
+        await asyncio.wait_for(reader.read(1), TIMEOUT)
+    with pytest.raises(ConnectionResetError):
+        assert await asyncio.wait_for(server_reader.read(1), TIMEOUT) == b""
+    assert [exchange.complete for exchange in relay.exchanges] == [True]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_a_response_is_cut_behind_an_event_however_it_arrives(peer, intervened, size):
+    relay = await intervened(Intervention(cut_after=2))
+    reader, writer = await connect(relay)
+    server_reader, server_writer = await peer.accept()
+    writer.write(REQUEST)
+    assert await asyncio.wait_for(server_reader.readexactly(len(REQUEST)), TIMEOUT) == REQUEST
+    for start in range(0, len(STREAM), size):
+        server_writer.write(STREAM[start : start + size])
+        await asyncio.sleep(0)
+    received = await asyncio.wait_for(reader.read(), TIMEOUT)
+    assert received == STREAM[: STREAM.index(b"data: three")]
+    assert not relay.exchanges[0].response_complete
+
+
+async def test_a_connection_is_closed_behind_a_response(peer, intervened):
+    relay = await intervened(Intervention(close_after=True))
+    reader, writer = await connect(relay)
+    server_reader, server_writer = await peer.accept()
+    writer.write(REQUEST)
+    await asyncio.wait_for(server_reader.readexactly(len(REQUEST)), TIMEOUT)
+    server_writer.write(CREATED)
+    assert await asyncio.wait_for(reader.read(), TIMEOUT) == CREATED
+    assert relay.exchanges[0].response_complete
+
+
+async def test_a_repeated_request_arrives_twice_and_is_answered_once(peer, intervened):
+    relay = await intervened(Intervention(repeat=True))
+    reader, writer = await connect(relay)
+    first_reader, first_writer = await peer.accept()
+    writer.write(REQUEST)
+    second_reader, second_writer = await peer.accept()
+    for arrived in (first_reader, second_reader):
+        assert await asyncio.wait_for(arrived.readexactly(len(REQUEST)), TIMEOUT) == REQUEST
+    second_writer.write(CREATED.replace(b"!", b"?"))
+    first_writer.write(CREATED)
+    assert await asyncio.wait_for(reader.readexactly(len(CREATED)), TIMEOUT) == CREATED
+    assert [exchange.status for exchange in relay.exchanges] == [201]
+    second_writer.close()
+
+
+async def test_a_held_request_goes_out_on_a_new_connection_once_the_target_is_back(peer, intervened):
+    happened = asyncio.Event()
+
+    async def meanwhile():
+        first_writer.close()
+        await first_writer.wait_closed()
+        happened.set()
+
+    relay = await intervened(Intervention(meanwhile=meanwhile))
+    reader, writer = await connect(relay)
+    _, first_writer = await peer.accept()
+    writer.write(REQUEST)
+    second_reader, second_writer = await peer.accept()
+    assert happened.is_set()
+    assert await asyncio.wait_for(second_reader.readexactly(len(REQUEST)), TIMEOUT) == REQUEST
+    second_writer.write(CREATED)
+    assert await asyncio.wait_for(reader.readexactly(len(CREATED)), TIMEOUT) == CREATED
+    second_writer.close()
+
+
+async def test_after_an_intervention_all_goes_on_as_before(peer, intervened):
+    relay = await intervened(Intervention(repeat=True))
+    reader, writer = await connect(relay)
+    first_reader, first_writer = await peer.accept()
+    writer.write(REQUEST)
+    await asyncio.wait_for(first_reader.readexactly(len(REQUEST)), TIMEOUT)
+    for _ in range(2):
+        first_writer.write(CREATED)
+        assert await asyncio.wait_for(reader.readexactly(len(CREATED)), TIMEOUT) == CREATED
+        writer.write(REQUEST)
+        await asyncio.wait_for(first_reader.readexactly(len(REQUEST)), TIMEOUT)
+    assert len(relay.exchanges) == 3

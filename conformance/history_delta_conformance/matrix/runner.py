@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the matrix: a few runs at a time, each run with the transport off only once, whoever compares with it."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..agents import Agent
+from ..agents.prepare import Prepared
+from ..chain import Mode
+from ..comparison.gather import gather
+from ..report.results import Cell, Finding
+from ..report.table import View
+from ..run import run
+from ..scripted_model import load_scenario
+from .cell import Run, cell_of, empty_cell, with_second_run
+from .plan import IN_EVERY_DIALECT, Place, Row
+
+_ROLLOUT = "conformance"
+
+
+class Runner:
+    """Runs places and gives their cells. ``jobs`` is how many agents run at the same time; ``folder`` gets a folder for
+    each run, which stays only where the cell failed, or with ``keep``."""
+
+    def __init__(self, prepared: dict[str, Prepared], folder: Path, view: View, jobs: int, keep: bool) -> None:
+        self._prepared, self._folder, self._view, self._keep = prepared, folder, view, keep
+        self._slots = asyncio.Semaphore(jobs)
+        self._off: dict[tuple[str, str, str], asyncio.Task[Run]] = {}
+        self._needed: set[Path] = set()
+        self._runs = 0
+
+    async def run(self, places: Sequence[Place]) -> list[Cell]:
+        """The cells, in the order of the places. Cancelled, it stops the agents that run."""
+        async with asyncio.TaskGroup() as group:
+            cells = [group.create_task(self._cell(place)) for place in places]
+        self._tidy()
+        return [cell.result() for cell in cells]
+
+    async def _cell(self, place: Place) -> Cell:
+        cell = await self._judged(place)
+        self._view.finished(cell)
+        return cell
+
+    async def _judged(self, place: Place) -> Cell:
+        prepared = self._prepared[place.row.agent.name]
+        if place.not_applicable:
+            return empty_cell(place, prepared.version, "not-applicable", place.not_applicable)
+        if prepared.executable is None or prepared.problem:
+            return empty_cell(place, prepared.version, "not-run", prepared.problem)
+        try:
+            return await self._compared(place, prepared.version)
+        except Exception as error:
+            finding = Finding("run", "error", f"{type(error).__name__}: {error}")
+            return empty_cell(place, prepared.version, "failed", finding.summary, (finding,))
+
+    async def _compared(self, place: Place, version: str) -> Cell:
+        row, off_name = place.row, load_scenario(place.scenario).same_off_as or place.scenario
+        off, on = await asyncio.gather(
+            self._off_run(row, off_name),
+            self._run(row.agent, row.dialect, place.scenario, row.mode, place.name),
+        )
+        self._view.started(place.name, "compare")
+        cell = cell_of(place, version, off, on)
+        again = None
+        if cell.findings or self._shows_stability(place):
+            # What differs between two runs without the transport is the agent's own doing.
+            again = await self._run(row.agent, row.dialect, off_name, Mode.OFF, place.name)
+            cell = with_second_run(cell, off, again)
+        folders = [run.result.task.folder.parent for run in (off, on, again) if run is not None]
+        if cell.verdict == "passed" and not self._keep:
+            return cell
+        self._needed.update(folders)
+        return msgspec.structs.replace(cell, folder=", ".join(str(path.relative_to(self._folder)) for path in folders))
+
+    def _shows_stability(self, place: Place) -> bool:
+        return place.scenario in IN_EVERY_DIALECT and place.row.mode is Mode.PROXY
+
+    async def _off_run(self, row: Row, scenario: str) -> Run:
+        key = (row.agent.name, row.dialect, scenario)
+        if key not in self._off:
+            self._off[key] = asyncio.create_task(
+                self._run(row.agent, row.dialect, scenario, Mode.OFF, f"{scenario}/{row.agent.name} {row.dialect}")
+            )
+        return await asyncio.shield(self._off[key])
+
+    async def _run(self, agent: Agent, dialect: str, scenario: str, mode: Mode, name: str) -> Run:
+        async with self._slots:
+            self._view.started(name, "off" if mode is Mode.OFF else "on")
+            folder = self._new_folder(f"{scenario}, {agent.name} {dialect}, {mode}")
+            result = await run(agent, load_scenario(scenario), folder, dialect=dialect, rollout=_ROLLOUT, mode=mode)
+            return Run(result, await asyncio.to_thread(gather, agent, result))
+
+    def _new_folder(self, about: str) -> Path:
+        """Numbered, so that the paths that agents put into their prompts are of the same length in all runs."""
+        self._runs += 1
+        folder = self._folder / "runs" / f"{self._runs:03}"
+        folder.mkdir(parents=True)
+        (folder / "about.txt").write_text(about + "\n", encoding="utf-8")
+        return folder
+
+    def _tidy(self) -> None:
+        runs = self._folder / "runs"
+        for folder in sorted(runs.glob("*")):
+            if not self._keep and folder not in self._needed:
+                shutil.rmtree(folder, ignore_errors=True)
+        if runs.is_dir() and not any(runs.iterdir()):
+            runs.rmdir()
