@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from history_delta_protocol import wire as names
+from history_delta_protocol.pieces import common_prefix
 
 from .base import CaseFailed
 from .transcript import escaped
@@ -27,9 +28,7 @@ def same_octets(what: str, got: bytes, expected: bytes) -> None:
     """Octet for octet; tells where the two part."""
     if got == expected:
         return
-    place = next(
-        (i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), len(min(got, expected, key=len))
-    )
+    place = common_prefix(got, 0, len(got), expected, 0, len(expected))
     raise CaseFailed(f"{what}, {_described(expected, place)}", f"{_described(got, place)}; they part at octet {place}")
 
 

@@ -44,7 +44,7 @@ class Request:
         return {name.lower() for name, _ in self.headers}
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
     """One request and the means to answer it. After ``over`` its connection takes the next."""
 
@@ -117,6 +117,9 @@ class Endpoint:
         self.not_http: list[str] = []
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._open: set[Call] = set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -141,12 +144,14 @@ class Endpoint:
             self._server = None
         for writer in list(self._writers):
             writer.transport.abort()
-        while self._writers:
-            await asyncio.sleep(0.005)
+        for call in list(self._open):
+            call.over()
+        await self._all_closed.wait()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.add(writer)
+        self._all_closed.clear()
         try:
             while (request := await read_request(reader)) is not None:
                 await self._answer(Call(request, reader, writer))
@@ -156,11 +161,17 @@ class Endpoint:
             pass  # the other side is gone, which is for the case to notice
         finally:
             self._writers.discard(writer)
+            if not self._writers:
+                self._all_closed.set()
             writer.close()
 
     async def _answer(self, call: Call) -> None:
-        await self.behave(call)
-        await call.is_over.wait()
+        self._open.add(call)
+        try:
+            await self.behave(call)
+            await call.is_over.wait()
+        finally:
+            self._open.discard(call)
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:

@@ -52,7 +52,7 @@ def _kind(registry: Registry) -> Iterator[str]:
 
 
 def _row(case: Case) -> str:
-    marks = [case.level] if case.level == "SHOULD" else []
+    marks: list[str] = [case.level] if case.level == "SHOULD" else []
     marks += ["slow"] if case.slow else []
     title = case.title.replace("|", "\\|")
     return f"| {case.number} | {title} | {' '.join(case.requirements)}{' · ' * bool(marks)}{', '.join(marks)} |"

@@ -44,7 +44,7 @@ class Registry:
         slow: bool = False,
         timeout: float | None = None,
     ) -> Callable[[Check], Check]:
-        """Decorate a case's function. Raises ValueError for a number that is taken, and for an id that SPEC.md lacks."""
+        """Decorate a case's function. Raises ValueError for a number that is taken, and for an id that is none."""
 
         def add(check: Check) -> Check:
             self.add(Case(self.kind, number, title, requirements, check, level, alone, slow, timeout))

@@ -160,7 +160,7 @@ class Connection:
             await self._writer.wait_closed()
 
     async def _next_event(self) -> Any:
-        """h11's next event; None where the connection ended before it, a RemoteProtocolError where it makes no sense."""
+        """h11's next event; None where the connection ended before it, an error where what came makes no sense."""
         assert self._parser is not None
         try:
             while (event := self._parser.next_event()) is h11.NEED_DATA:
