@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of the calls that the agent made: how many there were, what they were answered and whether to the end."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from ..report.results import Finding
+from .evidence import Attempt
+
+ASPECT = "attempts"
+
+
+def findings(off: Sequence[Attempt], on: Sequence[Attempt]) -> Iterator[Finding]:
+    """Attempts of the same label are compared with each other, those that are equal first."""
+    for label in dict.fromkeys(attempt.label for attempt in [*off, *on]):
+        old, new = ([attempt for attempt in attempts if attempt.label == label] for attempts in (off, on))
+        lost, more = list((Counter(old) - Counter(new)).elements()), list((Counter(new) - Counter(old)).elements())
+        for one, other in zip_longest(lost, more):
+            yield _finding(label, one, other)
+
+
+def _finding(label: str, off: Attempt | None, on: Attempt | None) -> Finding:
+    name = _name(off, on)
+    shown = f"-{_told(off)}\n+{_told(on)}"
+    return Finding(ASPECT, name, f"{label}: {_told(off)} with the transport off, {_told(on)} with it on", shown)
+
+
+def _name(off: Attempt | None, on: Attempt | None) -> str:
+    if on is None:
+        return "attempt-missing"
+    if off is None:
+        return "attempt-added"
+    if off.status != on.status:
+        return "status-changed"
+    return "cut-ended" if on.complete else "end-cut"
+
+
+def _told(attempt: Attempt | None) -> str:
+    if attempt is None:
+        return "no attempt"
+    if attempt.status is None:
+        return "no response"
+    return f"{attempt.status}, {'complete' if attempt.complete else 'cut'}"

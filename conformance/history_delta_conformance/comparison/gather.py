@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a run left, in memory and in its folder, to the evidence that is compared. Nothing is judged here."""
+
+import hashlib
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from history_delta_protocol.dialect import split_rollout_path
+
+from ..agents import Agent, Task
+from ..observer import Exchange
+from ..run import RunResult
+from ..scripted_model import Recording, label_of
+from ..scripted_model.recording import OTHER
+from .evidence import Attempt, Evidence, ModelRequest
+
+_GIT = ".git"
+
+
+def gather(agent: Agent, result: RunResult) -> Evidence:
+    """Read the workspace and the agent's own record, and put them beside what relays and model saw."""
+    task = result.task
+    return Evidence(
+        agent=agent.name,
+        dialect=task.dialect,
+        requests=tuple(map(_request, result.model_side)),
+        attempts=tuple(_attempt(result, exchange) for exchange in result.agent_side),
+        final_text=result.agent.final_text,
+        exit_status=result.agent.exit_status,
+        usage=agent.usage(task),
+        session_record=agent.session_record(task),
+        workspace=dict(file_hashes(task.workspace)),
+        git_diff=_git_diff(task.workspace),
+        paths=paths_of(task),
+        folder=task.folder.parent,
+    )
+
+
+def paths_of(task: Task) -> Mapping[str, str]:
+    """The folders of one run by the names that stand for them."""
+    return {
+        "<workspace>": str(task.workspace),
+        "<home>": str(task.home),
+        "<agent>": str(task.folder),
+        "<folder>": str(task.folder.parent),
+    }
+
+
+def file_hashes(workspace: Path) -> Iterator[tuple[str, str]]:
+    """Every file but git's own by its relative path; a symbolic link by where it points."""
+    for path in sorted(workspace.rglob("*")):
+        relative = path.relative_to(workspace)
+        if relative.parts[0] == _GIT or (path.is_dir() and not path.is_symlink()):
+            continue
+        content = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
+        yield str(relative), hashlib.sha256(content).hexdigest()
+
+
+def _git_diff(workspace: Path) -> str:
+    """What was changed, added and removed since the first commit, whether or not the agent told git of it."""
+    for arguments in (["add", "--all"], ["diff", "--cached", "--binary", "HEAD"]):
+        command = ["git", "-C", str(workspace), *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    return done.stdout.decode(errors="surrogateescape")
+
+
+def _request(recording: Recording) -> ModelRequest:
+    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in recording.headers)
+    label = _label(recording.label, recording.method, recording.path)
+    return ModelRequest(label, recording.method, recording.path, headers, recording.body)
+
+
+def _attempt(result: RunResult, exchange: Exchange) -> Attempt:
+    """Labelled as the model would have, for it need not have got there."""
+    path = split_rollout_path(exchange.target).rest
+    label = label_of(result.scenario, exchange.method, path, exchange.body)
+    return Attempt(_label(label, exchange.method, path), exchange.status, exchange.response_complete)
+
+
+def _label(label: str, method: str, path: str) -> str:
+    """A probe goes by what it asks for."""
+    return f"{method} {path}" if label == OTHER else label

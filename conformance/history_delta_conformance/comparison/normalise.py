@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies the rules to the texts of one run and counts what each changed.
+
+A generated id becomes its kind and a number, in the order in which ids of that kind first appear in the run, so that
+two that were exchanged stay visible. What the rules are, and why, is in ``rules``.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from .evidence import Evidence
+from .rules import Rule
+
+Substitution = Callable[[re.Match[str]], str]
+
+
+class Normaliser:
+    """One run's. Texts must be given in an order that does not depend on which of two concurrent calls came first."""
+
+    def __init__(self, run: Evidence, rules: Sequence[Rule]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._paths = {text: name for name, text in run.paths.items() if text}
+        self._rules = [(rule, rule.pattern or _any_of(self._paths)) for rule in rules if rule.is_for(run.agent)]
+        self._numbers: dict[tuple[str, str], str] = {}
+        self._used: Counter[str] = Counter()
+
+    def __call__(self, text: str, aspect: str) -> str:
+        for rule, pattern in self._rules:
+            if not rule.aspects or aspect in rule.aspects:
+                text, count = pattern.subn(self._substitution(rule), text)
+                self.counts[rule.name] += count
+        return text
+
+    def without_numbers(self, text: str, aspect: str) -> str:
+        """The same, uncounted and with ids that cannot be told apart."""
+        for rule, pattern in self._rules:
+            if not rule.aspects or aspect in rule.aspects:
+                text = pattern.sub(self._substitution(rule, numbered=False), text)
+        return text
+
+    def _substitution(self, rule: Rule, numbered: bool = True) -> Substitution:
+        if rule.rewrite is not None:
+            rewrite = rule.rewrite
+            return lambda match: _replaced(match, rewrite(match))
+        if rule.pattern is None:
+            return lambda match: self._paths[match.group()]
+        if rule.kind and numbered:
+            return lambda match: _replaced(match, self._numbered(rule.kind, match["value"]))
+        constant = rule.constant or f"<{rule.kind or rule.name}>"
+        return lambda match: _replaced(match, constant)
+
+    def _numbered(self, kind: str, value: str) -> str:
+        if (kind, value) not in self._numbers:
+            self._used[kind] += 1
+            self._numbers[kind, value] = f"<{kind}-{self._used[kind]}>"
+        return self._numbers[kind, value]
+
+
+def _replaced(match: re.Match[str], new: str) -> str:
+    """The match with its group ``value`` replaced: the rest is what anchors it and stays."""
+    start, end = match.span("value")
+    return match.string[match.start() : start] + new + match.string[end : match.end()]
+
+
+def _any_of(texts: dict[str, str]) -> re.Pattern[str]:
+    """Any of these as a whole word of a path, the longest first; nothing where there are none."""
+    longest_first = sorted(texts, key=len, reverse=True)
+    return re.compile(f"(?:{'|'.join(map(re.escape, longest_first))})(?![0-9A-Za-z_])" if texts else r"(?!)")

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is normalised before two runs are compared, each with the reason; there is no other place.
+
+Rules work on text and change nothing but the group ``value`` of their pattern: a body that was written anew stays
+different. Only generated ids, temporary paths, dates and times, ports, durations and an agent's own random orders may
+have one. What the model made up and what an agent computed from a conversation have none.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. ``agents`` and ``aspects`` are those that it is for; empty: all.
+
+    What ``value`` matches becomes, in this order: what ``rewrite`` says; ``<KIND-N>``, the N-th of its ``kind`` in the
+    run; ``constant``; ``<NAME>``. Without a pattern it is for the run's own paths and addresses.
+    """
+
+    name: str
+    reason: str
+    pattern: re.Pattern[str] | None = None
+    kind: str = ""
+    constant: str = ""
+    rewrite: Callable[[re.Match[str]], str] | None = None
+    agents: tuple[str, ...] = ()
+    aspects: tuple[str, ...] = ()
+
+    def is_for(self, agent: str) -> bool:
+        return not self.agents or agent in self.agents
+
+
+REQUESTS, RECORD, USAGE = "requests", "session-record", "usage"
+
+# A JSON string's content, and a quotation mark as it stands in JSON or in JSON within JSON strings.
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_QUOTE = r'\\*"'
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+
+def _after(names: str, value: str) -> re.Pattern[str]:
+    """A value behind one of these names, as a header or as a member of an object at any depth of quoting."""
+    return re.compile(rf"(?:^(?:{names}): |{_QUOTE}(?:{names}){_QUOTE}: ?{_QUOTE})(?P<value>{value})", re.MULTILINE)
+
+
+def _number_after(names: str, digits: str) -> re.Pattern[str]:
+    return re.compile(rf"{_QUOTE}(?:{names}){_QUOTE}: ?(?P<value>{digits})")
+
+
+def _members_in_order(match: re.Match[str]) -> str:
+    return ",".join(sorted(re.findall(rf"{_STRING}:{_STRING}", match["value"])))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "codex-metadata-order",
+        "Codex writes the members of client_metadata in a new random order on every request, retries included.",
+        re.compile(rf'"client_metadata":\{{(?P<value>{_STRING}:{_STRING}(?:,{_STRING}:{_STRING})*)\}}', re.DOTALL),
+        rewrite=_members_in_order,
+        agents=("codex",),
+        aspects=(REQUESTS,),
+    ),
+    Rule(
+        "temporary-path",
+        "Each run has a folder of its own, with the workspace and the agent's home in it; agents tell the model.",
+    ),
+    Rule(
+        "port",
+        "Each run's endpoints have free ports of this machine; they stand in Host headers and in addresses.",
+        re.compile(r"127\.0\.0\.1:(?P<value>[1-9][0-9]{3,4})(?![0-9])"),
+    ),
+    Rule(
+        "reply-id",
+        "The scripted model makes up its ids from a hash of the request's body, so they differ where the body does.",
+        re.compile(
+            r"(?:chatcmpl-|resp_|rs_|msg_|fc_|c2NyaXB0ZWQ|c2lnbmF0dXJl)(?P<value>[0-9a-f]{24})(?![0-9A-Za-z])",
+        ),
+        kind="reply",
+    ),
+    Rule(
+        "codex-id",
+        "Codex names installation, session, thread, turn, window and request by random UUIDs.",
+        _after(
+            "session[-_]id|thread[-_]id|turn_id|x-client-request-id|x-codex-window-id|window_id|context_window_id"
+            "|root_turn_id|parent_thread_id|forked_from_thread_id|x-codex-parent-thread-id|x-codex-installation-id"
+            "|installation_id|prompt_cache_key|id|root_session_id|session_id|parent_turn_id",
+            _UUID,
+        ),
+        kind="id",
+        agents=("codex",),
+    ),
+    Rule(
+        "codex-item-id",
+        "Codex gives its own items of the history random ids.",
+        re.compile(rf"{_QUOTE}(?:msg|fco|rs|fc|cmp|amsg)_(?P<value>{_UUID}){_QUOTE}"),
+        kind="item",
+        agents=("codex",),
+    ),
+    Rule(
+        "codex-chunk-id",
+        "Codex heads each output of its shell tool with a random id.",
+        re.compile(r"Chunk ID: (?P<value>[0-9a-f]{6})(?![0-9a-f])"),
+        kind="chunk",
+        agents=("codex",),
+    ),
+    Rule(
+        "codex-wall-time",
+        "Codex tells the model how long a command took.",
+        re.compile(r"Wall time: (?P<value>[0-9]+\.[0-9]+) seconds"),
+        agents=("codex",),
+    ),
+    Rule(
+        "codex-turn-started",
+        "Codex says in its metadata when the turn began, in milliseconds.",
+        _number_after("turn_started_at_unix_ms", r"[0-9]{13}"),
+        constant="0",
+        agents=("codex",),
+    ),
+    Rule(
+        "opencode-session-id",
+        "OpenCode and Kilo name each session by an id that is made of the time and of random characters.",
+        re.compile(r"(?<![0-9A-Za-z_])(?P<value>ses_[0-9a-f]{12}[0-9A-Za-z]{14})(?![0-9A-Za-z])"),
+        kind="session",
+        agents=("opencode", "kilo"),
+    ),
+    Rule(
+        "opencode-part-id",
+        "OpenCode and Kilo name messages, their parts and events of a session as they do the session itself.",
+        re.compile(r"(?<![0-9A-Za-z_])(?P<value>(?:msg|prt|evt|per|tool)_[0-9a-f]{12}[0-9A-Za-z]{14})(?![0-9A-Za-z])"),
+        kind="part",
+        agents=("opencode", "kilo"),
+    ),
+    Rule(
+        "kilo-message-time",
+        "Kilo tells the model when each prompt was given.",
+        re.compile(r"Message time: (?P<value>20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"),
+        agents=("kilo",),
+    ),
+    Rule(
+        "date",
+        "Agents name the day in their system prompts, and midnight may come between two runs.",
+        re.compile(
+            r"(?:Today's date: |Current date: |<current_date>|Conversation started: )"
+            r"(?P<value>20[0-9]{2}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]{2} [A-Z][a-z]{2} [0-9]{2} 20[0-9]{2}"
+            r"|[A-Z][a-z]+day, [A-Z][a-z]+ [0-9]{2}, 20[0-9]{2})(?![0-9])"
+        ),
+    ),
+)
