@@ -120,12 +120,13 @@ def task_on(chain: Chain, dialect: str, rollout: str | None = None) -> Task:
         dialect=dialect,
         workspace=make_workspace(chain.folder / "workspace"),
         prompt=chain.scenario.prompt,
-        follow_up=chain.scenario.follow_up,
+        follow_ups=chain.scenario.follow_ups,
         folder=chain.folder / "agent",
         rollout=rollout,
         wrapper=chain.wrapper,
         environment=chain.environment,
         window=chain.scenario.window,
+        wanted=frozenset(chain.scenario.needs),
     )
 
 

@@ -14,7 +14,9 @@ ORIGIN = "http://127.0.0.1:4321"
 
 @pytest.fixture
 def task(tmp_path):
-    task = Task(ORIGIN, "chat", tmp_path / "workspace", "do {env:X} \"it\" '🎉'", tmp_path / "run", "and then", "r-1")
+    task = Task(
+        ORIGIN, "chat", tmp_path / "workspace", "do {env:X} \"it\" '🎉'", tmp_path / "run", ("and then",), "r-1"
+    )
     task.home.mkdir(parents=True)
     return task
 
@@ -65,7 +67,7 @@ def test_pi(dialect, api, path, task):
     [provider] = config["providers"].values()
     assert (provider["api"], provider["baseUrl"]) == (api, f"{ORIGIN}/ng-rollout/r-1{path}")
     assert started.command[-2:] == (task.prompt, "and then")
-    assert launch("pi", replace(task, follow_up="")).command[-1] == task.prompt
+    assert launch("pi", replace(task, follow_ups=())).command[-1] == task.prompt
 
 
 def test_hermes(task):

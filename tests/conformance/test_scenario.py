@@ -13,7 +13,7 @@ def test_the_package_has_the_scenarios_that_the_runs_need():
 def test_each_is_named_after_its_file_and_every_prompt_has_its_end(name):
     scenario = load_scenario(name)
     assert scenario.name == name
-    assert ends_of_prompts(scenario.turns) == (2 if scenario.follow_up else 1)
+    assert ends_of_prompts(scenario.turns) == 1 + len(scenario.follow_ups)
     assert all(ends_of_prompts(conversation.turns) == 1 for conversation in scenario.conversations)
 
 

@@ -10,6 +10,7 @@ from .kilo import Kilo
 from .opencode import OpenCode
 from .pi import Pi
 from .running import make_workspace, run_agent, workspace_changes, wrong_files
+from .versions import Prepared, installed_version, prepare, use_executable
 
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in (BuiltIn(), OpenCode(), Codex(), Pi(), Hermes(), Kilo())}
 
@@ -19,9 +20,13 @@ __all__ = [
     "AgentResult",
     "InstallError",
     "Launch",
+    "Prepared",
     "Task",
+    "installed_version",
     "make_workspace",
+    "prepare",
     "run_agent",
+    "use_executable",
     "workspace_changes",
     "wrong_files",
 ]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver of an agent is, what it is asked to do and what it gives back.
 
-A driver knows how to install its agent at a pinned version, configure it for an endpoint and read its final text. It
-judges nothing and knows nothing of shim or server: ``wrapper`` is a command prefix, ``origin`` is just an address.
+A driver knows how to install its agent at a pinned version, configure it for an endpoint and read what it left behind:
+final text, token figures, session record. It judges nothing and knows nothing of shim or server: ``wrapper`` is a
+command prefix, ``origin`` is just an address.
 """
 
 import os
@@ -14,14 +15,19 @@ from pathlib import Path
 CHAT, RESPONSES, MESSAGES = "chat", "responses", "messages"
 MODEL = "mock-model"
 
+# What an agent may be able to do beside its everyday work; a scenario names what it needs.
+SUB_AGENTS, COMPACTION, PRUNING, FOLLOW_UP, TITLE = "sub-agents", "compaction", "pruning", "follow-up", "title"
+
 
 @dataclass(frozen=True)
 class Task:
     """One run of an agent.
 
     ``folder`` is the run's own: the private home, configuration, output; it is left as it is for whoever looks into a
-    failure. ``follow_up`` is a second prompt for the same session, for an agent that takes several (Pi). ``window`` is
-    the context window, in tokens, that the agent is told. ``timeout`` is in seconds.
+    failure. ``follow_ups`` are further prompts for the same session, for an agent that takes several. ``window`` is
+    the context window, in tokens, that the agent is told. ``wanted`` are the abilities that the task is about: what
+    can be switched on and off in an agent (sub-agents) is on only where it is wanted. ``timeout`` is in seconds; it is
+    generous, as agents are slow to start on a machine that has other work.
     """
 
     origin: str
@@ -29,12 +35,13 @@ class Task:
     workspace: Path
     prompt: str
     folder: Path
-    follow_up: str = ""
+    follow_ups: tuple[str, ...] = ()
     rollout: str | None = None
     wrapper: tuple[str, ...] = ()
     window: int = 200_000
+    wanted: frozenset[str] = frozenset()
     environment: Mapping[str, str] = field(default_factory=dict)
-    timeout: float = 240.0
+    timeout: float = 420.0
 
     @property
     def root_url(self) -> str:
@@ -60,10 +67,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Launch:
-    """The command that does the task, without the wrapper, and what its environment must hold beside the common."""
+    """The command that does the task, without the wrapper, and what its environment must hold beside the common.
+
+    ``then`` are commands to run after it, one after the other: an agent that takes one prompt per process is given the
+    task's further prompts so. What they print goes where the first one's does.
+    """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    then: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,11 +91,16 @@ class AgentResult:
 
 
 class Agent(ABC):
-    """A driver. ``dialects`` are those that the agent speaks, the usual one first."""
+    """A driver.
+
+    ``dialects`` are those that the agent speaks, the usual one first; ``version`` is the one that is pinned and tested;
+    ``abilities`` are what it can do beside its everyday work.
+    """
 
     name: str
     version: str
     dialects: tuple[str, ...]
+    abilities: frozenset[str] = frozenset()
 
     @abstractmethod
     def install(self, timeout: float = 600.0) -> Path:
@@ -96,6 +113,25 @@ class Agent(ABC):
     @abstractmethod
     def final_text(self, task: Task) -> str:
         """The last thing that the agent said, from its output; empty where there is none."""
+
+    def version_command(self, executable: Path) -> tuple[str, ...]:
+        """What prints the version of an executable."""
+        return (str(executable), "--version")
+
+    def session_record(self, task: Task) -> dict[str, str]:
+        """The agent's own record of the session as texts by name: raw, but in an order that does not depend on chance.
+
+        What it printed is part of it, as ``stdout``.
+        """
+        return {"stdout": printed(task)}
+
+    def usage(self, task: Task) -> dict[str, object]:
+        """The token figures that the agent itself reports, as it reports them."""
+        return {}
+
+
+def printed(task: Task) -> str:
+    return task.stdout.read_text(encoding="utf-8", errors="replace")
 
 
 def private_xdg(task: Task) -> dict[str, str]:

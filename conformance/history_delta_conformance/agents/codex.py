@@ -4,8 +4,9 @@
 import json
 from pathlib import Path
 
-from .base import RESPONSES, Agent, Launch, Task
+from .base import COMPACTION, RESPONSES, SUB_AGENTS, Agent, Launch, Task
 from .installing import installed, npm_install
+from .records import json_objects, texts_by_session
 
 _CONFIG = """\
 model = "gym-policy-model"
@@ -24,7 +25,7 @@ enabled = false
 persistence = "none"
 
 [features]
-multi_agent = false
+multi_agent = {multi_agent}
 code_mode = false
 
 [model_providers.gym]
@@ -40,6 +41,7 @@ class Codex(Agent):
     name = "codex"
     version = "0.171.0"
     dialects = (RESPONSES,)
+    abilities = frozenset({SUB_AGENTS, COMPACTION})
 
     def install(self, timeout: float = 600.0) -> Path:
         def install(folder: Path) -> Path:
@@ -49,10 +51,10 @@ class Codex(Agent):
         return installed(self.name, self.version, install)
 
     def launch(self, task: Task, executable: Path) -> Launch:
-        home = task.home / "codex"
+        home = _home(task)
         home.mkdir(exist_ok=True)
         (home / "config.toml").write_text(configuration(task), encoding="utf-8")
-        options = ["--json", "--ephemeral", "--skip-git-repo-check", "--cd", str(task.workspace)]
+        options = ["--json", "--skip-git-repo-check", "--cd", str(task.workspace)]
         command = [str(executable), "exec", *options, "-o", str(_last_message(task)), "--", task.prompt]
         return Launch(tuple(command), {"CODEX_HOME": str(home), "OPENAI_API_KEY": "local"})
 
@@ -60,10 +62,26 @@ class Codex(Agent):
         file = _last_message(task)
         return file.read_text(encoding="utf-8") if file.is_file() else ""
 
+    def session_record(self, task: Task) -> dict[str, str]:
+        return super().session_record(task) | texts_by_session(_home(task) / "sessions", "**/*.jsonl")
+
+    def usage(self, task: Task) -> dict[str, object]:
+        completed = [event for event in json_objects(task.stdout) if event.get("type") == "turn.completed"]
+        return {"turns": [event.get("usage") for event in completed]}
+
 
 def configuration(task: Task) -> str:
     # A JSON string is a TOML string as well, for what an address can hold.
-    return _CONFIG.format(base_url=json.dumps(task.base_url), window=task.window, compact_at=task.window * 9 // 10)
+    return _CONFIG.format(
+        base_url=json.dumps(task.base_url),
+        window=task.window,
+        compact_at=task.window * 9 // 10,
+        multi_agent=json.dumps(SUB_AGENTS in task.wanted),
+    )
+
+
+def _home(task: Task) -> Path:
+    return task.home / "codex"
 
 
 def _last_message(task: Task) -> Path:

@@ -5,13 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .base import CHAT, MODEL, Agent, Launch, Task, private_xdg
+from .base import CHAT, COMPACTION, MODEL, SUB_AGENTS, Agent, Launch, Task, private_xdg
 from .installing import installed, npm_install
-from .opencode import last_text, model_entry
+from .opencode import NO_REGISTRY, last_text, model_entry, sessions, usage_of_steps
 
 _OFFLINE = {
     "KILO_NO_DAEMON": "1",
-    "KILO_DB": ":memory:",
     "KILO_DISABLE_MODELS_FETCH": "1",
     "KILO_DISABLE_AUTOUPDATE": "1",
     "KILO_TELEMETRY_LEVEL": "off",
@@ -23,6 +22,7 @@ class Kilo(Agent):
     name = "kilo"
     version = "7.7.7"
     dialects = (CHAT,)
+    abilities = frozenset({SUB_AGENTS, COMPACTION})
 
     def install(self, timeout: float = 600.0) -> Path:
         def install(folder: Path) -> Path:
@@ -34,11 +34,21 @@ class Kilo(Agent):
     def launch(self, task: Task, executable: Path) -> Launch:
         options = ["--auto", "--pure", "--format", "json", "--print-logs", "--log-level", "INFO"]
         command = [str(executable), "run", *options, "-m", f"gym/{MODEL}", "--dir", str(task.workspace), "--"]
-        environment = {"KILO_CONFIG_CONTENT": json.dumps(configuration(task)), **private_xdg(task), **_OFFLINE}
-        return Launch((*command, task.prompt), environment)
+        environment = {"KILO_CONFIG_CONTENT": json.dumps(configuration(task)), "KILO_DB": str(_database(task))}
+        return Launch((*command, task.prompt), environment | private_xdg(task) | NO_REGISTRY | _OFFLINE)
 
     def final_text(self, task: Task) -> str:
         return last_text(task)
+
+    def session_record(self, task: Task) -> dict[str, str]:
+        return super().session_record(task) | sessions(_database(task))
+
+    def usage(self, task: Task) -> dict[str, object]:
+        return usage_of_steps(task)
+
+
+def _database(task: Task) -> Path:
+    return task.home / "kilo.db"
 
 
 def configuration(task: Task) -> dict[str, Any]:

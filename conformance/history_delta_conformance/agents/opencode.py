@@ -6,9 +6,21 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .base import CHAT, MESSAGES, MODEL, RESPONSES, Agent, Launch, Task, private_xdg
+from .base import (
+    CHAT,
+    COMPACTION,
+    MESSAGES,
+    MODEL,
+    RESPONSES,
+    SUB_AGENTS,
+    TITLE,
+    Agent,
+    Launch,
+    Task,
+    private_xdg,
+)
 from .installing import InstallError, installed, npm_install
-from .output import json_lines
+from .records import Row, json_lines_text, json_objects, numbered, rows
 
 _PROVIDER = {CHAT: "@ai-sdk/openai-compatible", RESPONSES: "@ai-sdk/openai", MESSAGES: "@ai-sdk/anthropic"}
 _OFFLINE = (
@@ -18,12 +30,15 @@ _OFFLINE = (
     "OPENCODE_DISABLE_DEFAULT_PLUGINS",
     "OPENCODE_DISABLE_SHARE",
 )
+# It would fetch a package for plugins while it works, which it needs for none of its own.
+NO_REGISTRY = {"npm_config_offline": "true"}
 
 
 class OpenCode(Agent):
     name = "opencode"
     version = "1.18.33"
     dialects = (CHAT, RESPONSES, MESSAGES)
+    abilities = frozenset({SUB_AGENTS, COMPACTION, TITLE})
 
     def install(self, timeout: float = 600.0) -> Path:
         def install(folder: Path) -> Path:
@@ -36,10 +51,17 @@ class OpenCode(Agent):
         options = ["--pure", "--auto", "--format", "json", "--print-logs", "--log-level", "INFO"]
         command = [str(executable), "run", *options, "-m", f"gym/{MODEL}", "--dir", str(task.workspace), "--"]
         environment = {"OPENCODE_CONFIG_CONTENT": json.dumps(configuration(task)), **private_xdg(task)}
-        return Launch((*command, task.prompt), environment | dict.fromkeys(_OFFLINE, "1"))
+        return Launch((*command, task.prompt), environment | NO_REGISTRY | dict.fromkeys(_OFFLINE, "1"))
 
     def final_text(self, task: Task) -> str:
         return last_text(task)
+
+    def session_record(self, task: Task) -> dict[str, str]:
+        database = Path(private_xdg(task)["XDG_DATA_HOME"]) / "opencode" / "opencode.db"
+        return super().session_record(task) | sessions(database)
+
+    def usage(self, task: Task) -> dict[str, object]:
+        return usage_of_steps(task)
 
 
 def configuration(task: Task) -> dict[str, Any]:
@@ -74,8 +96,29 @@ def model_entry(task: Task) -> dict[str, Any]:
 
 def last_text(task: Task) -> str:
     """The text of the last ``text`` event."""
-    texts = [event["part"]["text"] for event in json_lines(task.stdout) if event.get("type") == "text"]
+    texts = [event["part"]["text"] for event in json_objects(task.stdout) if event.get("type") == "text"]
     return texts[-1] if texts else ""
+
+
+def usage_of_steps(task: Task) -> dict[str, object]:
+    finished = [event["part"] for event in json_objects(task.stdout) if event.get("type") == "step_finish"]
+    return {"steps": [part.get("tokens") for part in finished]}
+
+
+def sessions(database: Path) -> dict[str, str]:
+    """Each session with its messages and their parts, in the order in which they were begun."""
+    found = rows(database, "SELECT * FROM session ORDER BY time_created, rowid")
+    return numbered(json_lines_text(_session(database, session)) for session in found)
+
+
+def _session(database: Path, session: Row) -> list[Row]:
+    # Their ids ascend with time; the rows of a part and its message are not written in one go.
+    messages = rows(database, "SELECT * FROM message WHERE session_id = ? ORDER BY id", session["id"])
+    entries: list[Row] = [{"session": session}]
+    for message in messages:
+        parts = rows(database, "SELECT * FROM part WHERE message_id = ? ORDER BY id", message["id"])
+        entries += [{"message": message}, *({"part": part} for part in parts)]
+    return entries
 
 
 def _working_binary(folder: Path) -> Path:

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .base import CHAT, MESSAGES, MODEL, RESPONSES, Agent, Launch, Task
+from .base import CHAT, FOLLOW_UP, MESSAGES, MODEL, RESPONSES, Agent, Launch, Task
 from .installing import installed, npm_install
-from .output import json_lines
+from .records import json_objects, texts_by_session
 
 _API = {CHAT: "openai-completions", RESPONSES: "openai-responses", MESSAGES: "anthropic-messages"}
 _OFFLINE = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
@@ -17,6 +17,7 @@ class Pi(Agent):
     name = "pi"
     version = "0.74.2"
     dialects = (CHAT, RESPONSES, MESSAGES)
+    abilities = frozenset({FOLLOW_UP})
 
     def install(self, timeout: float = 600.0) -> Path:
         def install(folder: Path) -> Path:
@@ -30,16 +31,21 @@ class Pi(Agent):
         home.mkdir(exist_ok=True)
         (home / "models.json").write_text(json.dumps(configuration(task)), encoding="utf-8")
         # Keep little of the newest, or a short history is never compacted.
-        settings = {"compaction": {"keepRecentTokens": task.window // 1000}}
+        settings = {"compaction": {"keepRecentTokens": task.window // 1000}, "retry": {"baseDelayMs": 250}}
         (home / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
         options = ["--print", "--mode", "json", "--offline", "--provider", "gym", "--model", MODEL]
-        prompts = [prompt for prompt in (task.prompt, task.follow_up) if prompt]
-        command = [str(executable), *options, "--session-dir", str(task.folder / "sessions"), *prompts]
+        prompts = (task.prompt, *task.follow_ups)
+        command = [str(executable), *options, "--session-dir", str(_sessions(task)), *prompts]
         return Launch(tuple(command), {"PI_CODING_AGENT_DIR": str(home), **_OFFLINE})
 
     def final_text(self, task: Task) -> str:
-        texts = [_text(event["message"]) for event in json_lines(task.stdout) if event.get("type") == "message_end"]
-        return next((text for text in reversed(texts) if text), "")
+        return next((text for text in map(_text, reversed(_messages(task))) if text), "")
+
+    def session_record(self, task: Task) -> dict[str, str]:
+        return super().session_record(task) | texts_by_session(_sessions(task), "*.jsonl")
+
+    def usage(self, task: Task) -> dict[str, object]:
+        return {"messages": [message["usage"] for message in _messages(task) if "usage" in message]}
 
 
 def configuration(task: Task) -> dict[str, Any]:
@@ -54,6 +60,14 @@ def configuration(task: Task) -> dict[str, Any]:
         ],
     }
     return {"providers": {"gym": provider}}
+
+
+def _sessions(task: Task) -> Path:
+    return task.folder / "sessions"
+
+
+def _messages(task: Task) -> list[dict[str, Any]]:
+    return [event["message"] for event in json_objects(task.stdout) if event.get("type") == "message_end"]
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -104,8 +104,8 @@ class Disturbance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole scenario file.
 
-    ``prompt`` is what to ask the agent and ``follow_up``, if any, what to ask it in the same session once it is done
-    with that; ``title`` and ``summary`` answer its side calls; ``window`` is the context window to tell the agent.
+    ``prompt`` is what to ask the agent and ``follow_ups`` what to ask it in the same session, one after the other, once
+    it is done with that; ``title`` and ``summary`` answer its side calls; ``window`` is the context window to tell it.
     ``description`` is one line for reports. ``needs`` names what an agent must be able to do (``sub-agents``,
     ``compaction``, ``follow-up``). ``same_off_as`` names a scenario that is the same with the transport off, so that
     its run serves for both.
@@ -114,7 +114,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     prompt: str
     turns: tuple[Turn, ...]
-    follow_up: str = ""
+    follow_ups: tuple[str, ...] = ()
     window: int = 200_000
     title: str = "Scripted task"
     summary: str = "Everything so far went as planned; go on with the next step."
