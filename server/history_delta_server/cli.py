@@ -17,6 +17,7 @@ commands:
   serve            the server in front of a model: rebuilds requests and passes them on
   shim             the client side, next to an agent
   demo             server, shim and an agent on a scripted model, with a table of what crossed the wire
+  conformance      real agents with the transport off and on, and every difference; the published cases
   scripted-model   the model that the demo and the tests use
 
 options:
@@ -29,6 +30,7 @@ _COMMANDS = {
     "serve": ("history_delta_server.serve", "server"),
     "shim": ("history_delta_shim.cli", None),
     "demo": ("history_delta_conformance.cli", "conformance"),
+    "conformance": ("history_delta_conformance.cli", "conformance"),
     "scripted-model": ("history_delta_conformance.cli", "conformance"),
 }
 _OUR_PACKAGES = ("history_delta_protocol", "history_delta_server", "history_delta_shim", "history_delta_conformance")

@@ -94,13 +94,15 @@ class Agent(ABC):
     """A driver.
 
     ``dialects`` are those that the agent speaks, the usual one first; ``version`` is the one that is pinned and tested;
-    ``abilities`` are what it can do beside its everyday work.
+    ``abilities`` are what it can do beside its everyday work; one that ``is_python`` and calls its model by httpx can
+    have the transport in its own process.
     """
 
     name: str
     version: str
     dialects: tuple[str, ...]
     abilities: frozenset[str] = frozenset()
+    is_python = False
 
     @abstractmethod
     def install(self, timeout: float = 600.0) -> Path:

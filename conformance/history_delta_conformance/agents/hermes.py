@@ -14,6 +14,7 @@ class Hermes(Agent):
     name = "hermes"
     version = "0.19.0"
     dialects = (CHAT,)
+    is_python = True
     abilities = frozenset({SUB_AGENTS, COMPACTION})
 
     def install(self, timeout: float = 600.0) -> Path:

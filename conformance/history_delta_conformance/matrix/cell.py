@@ -100,6 +100,6 @@ def _reason(findings: tuple[Finding, ...]) -> str:
 def _bytes(run: RunResult) -> tuple[CallBytes, ...]:
     labels = {recording.sha256: recording.label for recording in run.model_side}
     return tuple(
-        CallBytes(labels.get(call.sha256, str(call.number)), call.kind, call.body_bytes, call.sent_bytes)
+        CallBytes(labels.get(call.sha256 or "", str(call.number)), call.kind, call.body_bytes, call.sent_bytes)
         for call in run.calls
     )

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from ..agents import Agent
-from ..agents.prepare import Prepared
+from ..agents.versions import Prepared
 from ..chain import Mode
 from ..comparison.gather import gather
-from ..report.results import Cell, Finding
+from ..report.results import Cell, Finding, Verdict
 from ..report.table import View
 from ..run import run
 from ..scripted_model import load_scenario
@@ -34,28 +34,39 @@ class Runner:
         self._runs = 0
 
     async def run(self, places: Sequence[Place]) -> list[Cell]:
-        """The cells, in the order of the places. Cancelled, it stops the agents that run."""
-        async with asyncio.TaskGroup() as group:
-            cells = [group.create_task(self._cell(place)) for place in places]
+        """The cells, in the order of the places. Cancelled, it stops the agents that run, and gives what there is."""
+        self.interrupted = False
+        cells: dict[Place, Cell] = {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place in places:
+                    group.create_task(self._cell(place, cells))
+        except asyncio.CancelledError:
+            self.interrupted = True
+            for task in self._off.values():
+                task.cancel()
+            await asyncio.gather(*self._off.values(), return_exceptions=True)
         self._tidy()
-        return [cell.result() for cell in cells]
+        return [cells.get(place) or self._empty(place, "not-run", "interrupted") for place in places]
 
-    async def _cell(self, place: Place) -> Cell:
-        cell = await self._judged(place)
-        self._view.finished(cell)
-        return cell
+    async def _cell(self, place: Place, cells: dict[Place, Cell]) -> None:
+        cells[place] = await self._judged(place)
+        self._view.finished(cells[place])
 
     async def _judged(self, place: Place) -> Cell:
         prepared = self._prepared[place.row.agent.name]
         if place.not_applicable:
-            return empty_cell(place, prepared.version, "not-applicable", place.not_applicable)
-        if prepared.executable is None or prepared.problem:
-            return empty_cell(place, prepared.version, "not-run", prepared.problem)
+            return self._empty(place, "not-applicable", place.not_applicable)
+        if prepared.executable is None:
+            return self._empty(place, "not-run", prepared.problem)
         try:
             return await self._compared(place, prepared.version)
         except Exception as error:
             finding = Finding("run", "error", f"{type(error).__name__}: {error}")
-            return empty_cell(place, prepared.version, "failed", finding.summary, (finding,))
+            return self._empty(place, "failed", finding.summary, finding)
+
+    def _empty(self, place: Place, verdict: Verdict, reason: str, *findings: Finding) -> Cell:
+        return empty_cell(place, self._prepared[place.row.agent.name].version, verdict, reason, findings)
 
     async def _compared(self, place: Place, version: str) -> Cell:
         row, off_name = place.row, load_scenario(place.scenario).same_off_as or place.scenario
