@@ -20,8 +20,7 @@ from .chain import Chain
 from .demo_view import View, view_for
 from .processes import StartError
 from .run import RunResult, calls_so_far, run_task, task_on
-from .scripted_model import Scenario, load_scenario, scenario_names
-from .scripted_model.scenario import ScenarioError
+from .scripted_model import Scenario, ScenarioError, load_scenario, scenario_names
 
 _AUTO = "auto"
 _PREFERRED, _FALLBACK = AGENTS["opencode"], AGENTS["builtin"]

@@ -2,7 +2,8 @@
 """Scenario files: those of the package are sound, and a faulty one is refused with its fault named."""
 
 import pytest
-from history_delta_conformance.scripted_model.scenario import ScenarioError, Shell, load_scenario, scenario_names
+from history_delta_conformance.scripted_model.scenario import Shell
+from history_delta_conformance.scripted_model.scenario_file import ScenarioError, load_scenario, scenario_names
 
 
 def test_the_package_has_the_scenarios_that_the_runs_need():

@@ -25,7 +25,7 @@ from ..comparison.rules import RULES
 from ..report.results import AgentUsed, Report, RuleUsed, ScenarioUsed
 from ..report.table import View, view_for
 from ..report.write import write_report
-from ..scripted_model.scenario import ScenarioError, load_scenario
+from ..scripted_model import ScenarioError, load_scenario
 from .plan import REAL_AGENTS, SCENARIOS, SMOKE_AGENTS, SMOKE_SCENARIOS, Place, places, rows
 from .runner import Runner
 

@@ -8,7 +8,8 @@ model: it understands nothing of what it is sent.
 
 from .answering import label_of
 from .recording import Recorder, Recording
-from .scenario import Scenario, load_scenario, scenario_names
+from .scenario import Scenario
+from .scenario_file import ScenarioError, load_scenario, scenario_names
 from .server import Pace, ScriptedModel, no_pause
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "Scenario",
+    "ScenarioError",
     "ScriptedModel",
     "label_of",
     "load_scenario",

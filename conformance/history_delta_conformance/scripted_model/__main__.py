@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..ready import write_ready_file
 from .recording import Recorder
-from .scenario import ScenarioError, load_scenario, scenario_names
+from .scenario_file import ScenarioError, load_scenario, scenario_names
 from .server import ScriptedModel
 
 

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario files: what the scripted model says, turn by turn, in TOML that a person can read and write.
+"""Scenarios: what the scripted model says, turn by turn, and how it fails.
 
 A scenario has one main conversation and, where an agent starts sub-agents, others that are told apart by their prompt.
-Tool calls name what is to be done (shell, write, read, task); how an agent's own tool is called is in ``tools``.
+Tool calls name what is to be done (shell, write, read, task); how an agent's own tool is called is in ``tools``. How a
+scenario is written down as TOML is in ``scenario_file``.
 """
 
-from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-SCENARIOS = Path(__file__).parent.parent / "scenarios"
-
-
-class ScenarioError(ValueError):
-    """A scenario that is not there or not valid; the message names the file and the field."""
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="tool"):
@@ -53,12 +51,15 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     input_tokens: int | None = None
 
 
+Turns = Annotated[tuple[Turn, ...], msgspec.Meta(min_length=1)]
+
+
 class Conversation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The turns of a sub-agent, recognised by ``match`` standing in the request."""
 
-    name: str
-    match: str
-    turns: tuple[Turn, ...]
+    name: _Text
+    match: _Text
+    turns: Turns
 
 
 class ExpectedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +69,7 @@ class ExpectedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
+Need = Literal["sub-agents", "compaction", "pruning", "follow-up", "title"]
 FaultKind = Literal["status", "reset-before", "cut", "reset", "no-final-event", "short-length", "stall", "drip"]
 DisturbanceKind = Literal[
     "server-loses-state", "shim-restarts", "switched-off", "drop-before", "drop-during", "drop-after", "repeat"
@@ -78,48 +80,48 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A failure of the model in place of the answer, or in the answer, of a step (counted from 1).
 
     ``conversation`` names a sub-agent's; empty is the main one. The first ``times`` requests for that step fail, those
-    after it are answered. ``status`` and ``retry_after`` (seconds; None: no such header) belong to ``status``;
-    ``after`` says where ``cut``, ``reset``, ``stall`` act; ``seconds`` is how long ``stall`` lasts, and the whole
-    answer of ``drip``.
+    after it are answered, or meet the next fault for the step. ``status`` and ``retry_after`` (seconds; None: no such
+    header) belong to ``status``; ``after`` says where ``cut``, ``reset``, ``short-length`` and ``stall`` act: behind
+    the first piece of the answer, its whole text, or its first tool call with all arguments. ``seconds`` is how long
+    ``stall`` lasts, and the whole answer of ``drip``.
     """
 
-    step: int
+    step: _Count
     kind: FaultKind
     conversation: str = ""
-    times: int = 1
-    status: int = 500
-    retry_after: float | None = None
+    times: _Count = 1
+    status: Annotated[int, msgspec.Meta(ge=400, le=599)] = 500
+    retry_after: _Seconds | None = None
     after: Literal["first-token", "text", "tool-call"] = "text"
-    seconds: float = 2.0
+    seconds: _Seconds = 2.0
 
 
 class Disturbance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that befalls the transport when the first request for a step (counted from 1) of the main conversation
     is on its way; the model has no part in it."""
 
-    step: int
+    step: _Count
     kind: DisturbanceKind
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole scenario file.
+    """A whole scenario.
 
     ``prompt`` is what to ask the agent and ``follow_ups`` what to ask it in the same session, one after the other, once
-    it is done with that; ``title`` and ``summary`` answer its side calls; ``window`` is the context window to tell it.
-    ``description`` is one line for reports. ``needs`` names what an agent must be able to do (``sub-agents``,
-    ``compaction``, ``follow-up``). ``same_off_as`` names a scenario that is the same with the transport off, so that
-    its run serves for both.
+    it is done with that; ``title`` and ``summary`` answer its side calls; ``window`` is the context window to tell the
+    agent. ``description`` is one line for reports. ``needs`` names what an agent must be able to do. ``same_off_as``
+    names a scenario that is the same with the transport off, so that its run serves for both.
     """
 
-    name: str
-    prompt: str
-    turns: tuple[Turn, ...]
+    name: _Text
+    prompt: _Text
+    turns: Turns
     follow_ups: tuple[str, ...] = ()
-    window: int = 200_000
+    window: _Count = 200_000
     title: str = "Scripted task"
     summary: str = "Everything so far went as planned; go on with the next step."
     description: str = ""
-    needs: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
     same_off_as: str = ""
     conversations: tuple[Conversation, ...] = ()
     faults: tuple[Fault, ...] = ()
@@ -135,21 +137,3 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def final_text(self) -> str:
         return self.turns[-1].text
-
-
-def scenario_names() -> list[str]:
-    """The scenarios that come with the package."""
-    return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
-
-
-def load_scenario(name_or_file: str | Path) -> Scenario:
-    """Read a scenario by its name in the package or from a file. Raises ScenarioError."""
-    path = SCENARIOS / f"{name_or_file}.toml"
-    if not path.is_file():
-        path = Path(name_or_file)
-    if not path.is_file():
-        raise ScenarioError(f"no scenario {str(name_or_file)!r}: give a TOML file or one of {scenario_names()}")
-    try:
-        return msgspec.toml.decode(path.read_bytes(), type=Scenario)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
