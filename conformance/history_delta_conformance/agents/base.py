@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .records import text_of
+
 CHAT, RESPONSES, MESSAGES = "chat", "responses", "messages"
 MODEL = "mock-model"
 
@@ -125,15 +127,11 @@ class Agent(ABC):
 
         What it printed is part of it, as ``stdout``.
         """
-        return {"stdout": printed(task)}
+        return {"stdout": text_of(task.stdout)}
 
     def usage(self, task: Task) -> dict[str, object]:
         """The token figures that the agent itself reports, as it reports them."""
         return {}
-
-
-def printed(task: Task) -> str:
-    return task.stdout.read_text(encoding="utf-8", errors="replace")
 
 
 def private_xdg(task: Task) -> dict[str, str]:

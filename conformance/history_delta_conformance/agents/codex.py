@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .base import COMPACTION, RESPONSES, SUB_AGENTS, Agent, Launch, Task
 from .installing import installed, npm_install
-from .records import json_objects, texts_by_session
+from .records import Row, json_objects, printed_text, texts_by_session
 
 _CONFIG = """\
 model = "gym-policy-model"
@@ -24,8 +24,10 @@ enabled = false
 [history]
 persistence = "none"
 
+[agents]
+enabled = {sub_agents}
+
 [features]
-multi_agent = {multi_agent}
 code_mode = false
 
 [model_providers.gym]
@@ -63,7 +65,8 @@ class Codex(Agent):
         return file.read_text(encoding="utf-8") if file.is_file() else ""
 
     def session_record(self, task: Task) -> dict[str, str]:
-        return super().session_record(task) | texts_by_session(_home(task) / "sessions", "**/*.jsonl")
+        printed = printed_text(task.stdout, number=_number_of_ended_command)
+        return {"stdout": printed, **texts_by_session(_home(task) / "sessions", "**/*.jsonl")}
 
     def usage(self, task: Task) -> dict[str, object]:
         completed = [event for event in json_objects(task.stdout) if event.get("type") == "turn.completed"]
@@ -76,8 +79,14 @@ def configuration(task: Task) -> str:
         base_url=json.dumps(task.base_url),
         window=task.window,
         compact_at=task.window * 9 // 10,
-        multi_agent=json.dumps(SUB_AGENTS in task.wanted),
+        sub_agents=json.dumps(SUB_AGENTS in task.wanted),
     )
+
+
+def _number_of_ended_command(event: Row) -> str | None:
+    item = event.get("item", {})
+    ended = event.get("type") == "item.completed" and item.get("type") == "command_execution"
+    return str(item["id"]) if ended else None
 
 
 def _home(task: Task) -> Path:

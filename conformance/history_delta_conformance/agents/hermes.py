@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .base import CHAT, COMPACTION, MODEL, SUB_AGENTS, Agent, Launch, Task, printed
+from .base import CHAT, COMPACTION, MODEL, SUB_AGENTS, Agent, Launch, Task
 from .installing import installed, pip_install
-from .records import Row, json_lines_text, numbered, rows
+from .records import Row, json_lines_text, numbered, rows, text_of
 
 
 class Hermes(Agent):
@@ -30,7 +30,7 @@ class Hermes(Agent):
         return Launch(tuple(command), environment(task))
 
     def final_text(self, task: Task) -> str:
-        return printed(task).strip()
+        return text_of(task.stdout).strip()
 
     def session_record(self, task: Task) -> dict[str, str]:
         return super().session_record(task) | _sessions(home(task) / "state.db")

@@ -7,7 +7,7 @@ from typing import Any
 
 from .base import CHAT, COMPACTION, MODEL, SUB_AGENTS, Agent, Launch, Task, private_xdg
 from .installing import installed, npm_install
-from .opencode import NO_REGISTRY, last_text, model_entry, sessions, usage_of_steps
+from .opencode import NO_REGISTRY, events_text, last_text, model_entry, sessions, usage_of_steps
 
 _OFFLINE = {
     "KILO_NO_DAEMON": "1",
@@ -41,7 +41,7 @@ class Kilo(Agent):
         return last_text(task)
 
     def session_record(self, task: Task) -> dict[str, str]:
-        return super().session_record(task) | sessions(_database(task))
+        return {"stdout": events_text(task), **sessions(_database(task))}
 
     def usage(self, task: Task) -> dict[str, object]:
         return usage_of_steps(task)

@@ -20,7 +20,7 @@ from .base import (
     private_xdg,
 )
 from .installing import InstallError, installed, npm_install
-from .records import Row, json_lines_text, json_objects, numbered, rows
+from .records import Row, json_lines_text, json_objects, numbered, printed_text, rows
 
 _PROVIDER = {CHAT: "@ai-sdk/openai-compatible", RESPONSES: "@ai-sdk/openai", MESSAGES: "@ai-sdk/anthropic"}
 _OFFLINE = (
@@ -58,7 +58,7 @@ class OpenCode(Agent):
 
     def session_record(self, task: Task) -> dict[str, str]:
         database = Path(private_xdg(task)["XDG_DATA_HOME"]) / "opencode" / "opencode.db"
-        return super().session_record(task) | sessions(database)
+        return {"stdout": events_text(task), **sessions(database)}
 
     def usage(self, task: Task) -> dict[str, object]:
         return usage_of_steps(task)
@@ -98,6 +98,13 @@ def last_text(task: Task) -> str:
     """The text of the last ``text`` event."""
     texts = [event["part"]["text"] for event in json_objects(task.stdout) if event.get("type") == "text"]
     return texts[-1] if texts else ""
+
+
+def events_text(task: Task) -> str:
+    """What it printed; tools print when they end."""
+    return printed_text(
+        task.stdout, number=lambda event: event["part"]["callID"] if event["type"] == "tool_use" else None
+    )
 
 
 def usage_of_steps(task: Task) -> dict[str, object]:
