@@ -53,7 +53,7 @@ def chart_of(pairs: Sequence[CallPair]) -> Chart | None:
     step = _step(len(pairs))
     bar = (step - 3) / 2
     top, least = max(figures), min(figures)
-    every = max(1, math.ceil(_LABELS_APART / step))
+    every = next((n for n in (1, 2, 5, 10) if n * step >= _LABELS_APART), 10)
     return Chart(
         width=max(_NARROWEST, LEFT + step * len(pairs) + RIGHT),
         height=TOP + PLOT + BOTTOM,
@@ -80,7 +80,11 @@ def _scale(name: str, pairs: Sequence[CallPair], height: Place, ticks: Sequence[
             if figure:
                 tall = round(height(figure), 2)
                 bars.append((which, round(x, 2), round(TOP + PLOT - tall, 2), tall))
-    return Scale(name, tuple(Tick(round(TOP + PLOT - height(tick), 2), size(tick)) for tick in ticks), tuple(bars))
+    return Scale(
+        name,
+        tuple(Tick(round(TOP + PLOT - height(tick), 2), size(tick).replace(".0 ", " ")) for tick in ticks),
+        tuple(bars),
+    )
 
 
 def _step(calls: int) -> int:
