@@ -53,6 +53,12 @@ def _members_in_order(match: re.Match[str]) -> str:
     return ",".join(sorted(re.findall(rf"{_STRING}:{_STRING}", match["value"])))
 
 
+def _lines_by_call(match: re.Match[str]) -> str:
+    """Lines in the order of the tool calls that they name; those of the same call stay as they are."""
+    lines = match["value"].splitlines(keepends=True)
+    return "".join(sorted(lines, key=lambda line: re.findall(rf"{_QUOTE}(call_[0-9A-Za-z_]+){_QUOTE}", line)[:1]))
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "codex-metadata-order",
@@ -61,6 +67,26 @@ RULES: tuple[Rule, ...] = (
         rewrite=_members_in_order,
         agents=("codex",),
         aspects=(REQUESTS,),
+    ),
+    Rule(
+        "codex-parallel-results",
+        "Codex records the results of tool calls that run at the same time in the order in which they happen to end.",
+        re.compile(
+            r"^(?P<value>(?:.*"
+            r'"payload":\{"type":"(?:function_call_output"|item_completed".*"type":"CommandExecution").*"call_.*\n){2,})',
+            re.MULTILINE,
+        ),
+        rewrite=_lines_by_call,
+        agents=("codex",),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "codex-place",
+        "Codex counts the entries of its record, those of results that came in a random order as well.",
+        _number_after("ordinal|history_sequence|sampled_through_sequence", "[0-9]+"),
+        constant="0",
+        agents=("codex",),
+        aspects=(RECORD,),
     ),
     Rule(
         "temporary-path",
@@ -146,5 +172,83 @@ RULES: tuple[Rule, ...] = (
             r"(?P<value>20[0-9]{2}-[0-9]{2}-[0-9]{2}|[A-Z][a-z]{2} [A-Z][a-z]{2} [0-9]{2} 20[0-9]{2}"
             r"|[A-Z][a-z]+day, [A-Z][a-z]+ [0-9]{2}, 20[0-9]{2})(?![0-9])"
         ),
+    ),
+    Rule(
+        "recorded-time",
+        "Agents note in their records when something was: as ISO 8601, or in seconds or milliseconds since 1970.",
+        _after("timestamp", r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "recorded-clock",
+        "The same as a number.",
+        _number_after(
+            "timestamp|time_created|time_updated|created|completed|start|end|started_at_ms|completed_at_ms|started_at"
+            "|completed_at|ended_at|first_seen|last_seen|create_time",
+            r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]+)?(?![0-9.])",
+        ),
+        constant="0",
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "codex-duration",
+        "Codex notes how long a command or a turn took.",
+        _number_after("nanos|duration_ms|time_to_first_token_ms", "[0-9]+"),
+        constant="0",
+        agents=("codex",),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "codex-process-id",
+        "Codex gives each command that it runs a random number.",
+        _after("process_id", "[0-9]+"),
+        kind="process",
+        agents=("codex",),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "codex-printed-item",
+        "Codex counts the items that it prints, those of commands that began in a random order as well.",
+        _after("id", "item_[0-9]+"),
+        kind="printed",
+        agents=("codex",),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "codex-revision",
+        "Codex names the state of an item in its record by a random UUID.",
+        _after("revision", f"retained_{_UUID}"),
+        kind="revision",
+        agents=("codex",),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "pi-session-id",
+        "Pi names a session by a random UUID.",
+        _after("id|session_id|x-client-request-id|prompt_cache_key", _UUID),
+        kind="session",
+        agents=("pi",),
+    ),
+    Rule(
+        "pi-entry-id",
+        "Pi names the entries of its record by random numbers.",
+        _after("id|parentId|firstKeptEntryId", r"[0-9a-f]{8}(?![0-9A-Za-z-])"),
+        kind="entry",
+        agents=("pi",),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "hermes-session-id",
+        "Hermes names a session by the time and a random number.",
+        _after("id|session_id|parent_session_id", r"20[0-9]{6}_[0-9]{6}_[0-9a-f]{6}"),
+        kind="session",
+        agents=("hermes",),
+    ),
+    Rule(
+        "opencode-slug",
+        "OpenCode and Kilo give a session two random words for a name.",
+        _after("slug", "[a-z]+-[a-z]+"),
+        agents=("opencode", "kilo"),
+        aspects=(RECORD,),
     ),
 )
