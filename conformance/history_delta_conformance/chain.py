@@ -14,11 +14,13 @@ from typing import Self
 
 from .disturbances import Disturbances
 from .observer import Exchange
-from .processes import SERVER_COMMAND, SHIM_COMMAND, SHIM_RUN_COMMAND, ReadyProcess
+from .processes import SERVER_COMMAND, SHIM_COMMAND, SHIM_RUN_COMMAND, CommandProcess, Process, ReadyProcess
 from .relay import Relay
 from .scripted_model import Pace, Recorder, Scenario, ScriptedModel, no_pause
 
 _RECORDER = Path(__file__).parent / "httpx_recorder"
+MODEL = "{model}"
+_ANY_PORT = "127.0.0.1:0"
 _ENABLED = {"HISTORY_DELTA_ENABLED": "1"}
 
 
@@ -36,11 +38,19 @@ class Chain:
 
     ``agent_side`` is what the agent sent, ``wire`` what reached the server (the same with the transport off), ``model``
     what reached the model. ``pending`` are the scenario's disturbances that have not struck. Logs and recordings are in
-    the folder.
+    the folder. ``server_command`` starts another server than ours: a command line with ``{listen}`` and ``{model}``.
     """
 
-    def __init__(self, scenario: Scenario, folder: Path, mode: Mode = Mode.PROXY, pace: Pace = no_pause) -> None:
-        self.scenario, self.folder, self.mode, self._pace = scenario, folder, mode, pace
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        mode: Mode = Mode.PROXY,
+        pace: Pace = no_pause,
+        server_command: str | None = None,
+    ) -> None:
+        self.scenario, self.folder, self.mode = scenario, folder, mode
+        self._pace, self._server_command = pace, server_command
         self.shim_log = folder / "shim.log"
         self.server_log = folder / "server.err"
         self._recorded = folder / "httpx.jsonl"
@@ -52,12 +62,12 @@ class Chain:
             self._stack = stack
             recorder = Recorder(self.folder / "model")
             self.model = await stack.enter_async_context(ScriptedModel(self.scenario, recorder, pace=self._pace))
-            await self._start_server("127.0.0.1:0", enabled=self.mode != Mode.OFF)
+            await self._start_server("", enabled=self.mode != Mode.OFF)
             self.wire = self._entrance = await stack.enter_async_context(
                 Relay(self.server.url, self._disturbances.at_wire)
             )
             if self.mode == Mode.PROXY:
-                await self._start_shim("127.0.0.1:0")
+                await self._start_shim("")
                 self._entrance = await stack.enter_async_context(Relay(self.shim.url, self._disturbances.at_agent))
             self._stack = stack.pop_all()
         return self
@@ -117,17 +127,24 @@ class Chain:
         await self._start_server(listen, enabled)
 
     async def _start_server(self, listen: str, enabled: bool) -> None:
-        options = ["--upstream", self.model.url, "--listen", listen, "--admin-listen", "127.0.0.1:0"]
-        command = [*SERVER_COMMAND, *options, "--log-body-hash"]
+        environment = _ENABLED if enabled else {}
         self.server = await self._stack.enter_async_context(
-            ReadyProcess("server", command, self.folder, _ENABLED if enabled else {})
+            self._our_server(listen, environment)
+            if self._server_command is None
+            else CommandProcess(
+                "server", self._server_command, {MODEL: self.model.url}, self.folder, environment, listen
+            )
         )
 
+    def _our_server(self, listen: str, environment: dict[str, str]) -> Process:
+        options = ["--upstream", self.model.url, "--listen", listen or _ANY_PORT, "--admin-listen", _ANY_PORT]
+        return ReadyProcess("server", [*SERVER_COMMAND, *options, "--log-body-hash"], self.folder, environment)
+
     async def _start_shim(self, listen: str) -> None:
-        options = ["--upstream", self.wire.url, "--listen", listen, "--log-file", str(self.shim_log)]
+        options = ["--upstream", self.wire.url, "--listen", listen or _ANY_PORT, "--log-file", str(self.shim_log)]
         command = [*SHIM_COMMAND, *options, "--log-body-hash"]
-        self.shim = await self._stack.enter_async_context(ReadyProcess("shim", command, self.folder, _ENABLED))
+        self.shim: Process = await self._stack.enter_async_context(ReadyProcess("shim", command, self.folder, _ENABLED))
 
 
-def _listen(process: ReadyProcess) -> str:
+def _listen(process: Process) -> str:
     return process.url.removeprefix("http://")

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs under test as processes of their own: started, waited for by their ready file, stopped."""
+"""The programs under test as processes of their own: started, waited for, stopped with all that they started.
+
+Ours say where they listen in a ready file; one that a user's command line starts is given an address and is ready once
+it takes connections there.
+"""
 
 import asyncio
 import contextlib
 import json
 import os
+import shlex
+import signal
+import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 _START_WITHIN = 20.0
 _STOP_WITHIN = 10.0
 _LOOK_EVERY = 0.02
+_LAST_LINES = 3
 
 # The installed command, whether or not its script is on the path.
 _HISTORY_DELTA = (sys.executable, "-c", "import sys; from history_delta_server.cli import main; sys.exit(main())")
@@ -22,51 +31,59 @@ SHIM_COMMAND = (*_HISTORY_DELTA, "shim", "serve")
 # A wrapper for an agent's command, which follows ``--``.
 SHIM_RUN_COMMAND = (*_HISTORY_DELTA, "shim", "run")
 
+LISTEN = "{listen}"
+
 
 class StartError(RuntimeError):
     """A process ended, or said nothing, before it was ready; the message has the end of what it printed."""
 
 
-class ReadyProcess:
-    """A command that takes ``--ready-file`` and names its ``url`` there; use as an async context manager.
+class BadCommand(ValueError):
+    """A command line that cannot be used; the message says why."""
 
-    What it prints goes to ``NAME.out`` and ``NAME.err`` in the folder. Settings of ours in the caller's environment do
-    not reach it, except those given here.
+
+class Process(ABC):
+    """A running program with a ``url``; use as an async context manager. Raises StartError.
+
+    What it prints goes to ``NAME.out`` and ``NAME.err`` in the folder, behind what an earlier one of that name printed.
+    Settings of ours in the caller's environment do not reach it, except those given here.
     """
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.url = ""
         self.stderr = folder / f"{name}.err"
         self._name, self._command, self._folder = name, command, folder
-        self._ready_file = folder / f"{name}.ready"
         self._environment = _without_ours(os.environ) | dict(environment)
 
     async def __aenter__(self) -> Self:
-        self._ready_file.unlink(missing_ok=True)
-        command = [*self._command, "--ready-file", str(self._ready_file)]
         with (self._folder / f"{self._name}.out").open("ab") as out, self.stderr.open("ab") as err:
-            self._process = await asyncio.create_subprocess_exec(
-                *command, env=self._environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-            )
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,  # a command may be a wrapper: what it starts is stopped with it
+                )
+            except OSError as error:
+                raise StartError(f"{self._name} did not start: {self._command[0]}: {error.strerror}") from error
         try:
-            self.url = str((await self._ready())["url"])
+            await self._until_ready()
         except BaseException:
             await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
-        try:
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), _STOP_WITHIN)
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await self.kill()
 
     async def kill(self) -> None:
         """End it as a crash would; what it held is gone."""
-        self._process.kill()
+        self._signal(signal.SIGKILL)
         await self._process.wait()
 
     @property
@@ -77,16 +94,93 @@ class ReadyProcess:
     def is_running(self) -> bool:
         return self._process.returncode is None
 
-    async def _ready(self) -> dict[str, Any]:
+    @abstractmethod
+    async def _is_ready(self) -> bool:
+        """Whether it takes connections; ``url`` is known then."""
+
+    async def _until_ready(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _START_WITHIN
-        while not self._ready_file.exists():
-            if self._process.returncode is not None or loop.time() > deadline:
-                said = self.stderr.read_text(errors="replace").strip().splitlines()[-3:]
-                raise StartError(f"{self._name} did not start: {' / '.join(said) or 'it said nothing'}")
+        while not await self._is_ready():
+            if not self.is_running:
+                raise StartError(f"{self._name} did not start: {self._last_words()}")
+            if loop.time() > deadline:
+                raise StartError(f"{self._name} was not ready within {_START_WITHIN:g} s: {self._last_words()}")
             await asyncio.sleep(_LOOK_EVERY)
-        ready: dict[str, Any] = json.loads(self._ready_file.read_text())
-        return ready
+
+    def _last_words(self) -> str:
+        said = self.stderr.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
+        return " / ".join(said) or "it said nothing"
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+class ReadyProcess(Process):
+    """A command that takes ``--ready-file`` and names its ``url`` there."""
+
+    def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._ready_file = folder / f"{name}.ready"
+        super().__init__(name, [*command, "--ready-file", str(self._ready_file)], folder, environment)
+
+    async def __aenter__(self) -> Self:
+        self._ready_file.unlink(missing_ok=True)
+        return await super().__aenter__()
+
+    async def _is_ready(self) -> bool:
+        if not self._ready_file.exists():
+            return False
+        self.url = str(json.loads(self._ready_file.read_text())["url"])
+        return True
+
+
+class CommandProcess(Process):
+    """A user's command line, with ``{listen}`` and the given placeholders filled in. Raises BadCommand.
+
+    ``listen`` is HOST:PORT; a free port is taken where there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: str,
+        values: Mapping[str, str],
+        folder: Path,
+        environment: Mapping[str, str],
+        listen: str = "",
+    ) -> None:
+        listen = listen or f"127.0.0.1:{free_port()}"
+        super().__init__(name, fill_in(command, {LISTEN: listen, **values}), folder, environment)
+        self.url = f"http://{listen}"
+
+    async def _is_ready(self) -> bool:
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+
+def fill_in(command: str, values: Mapping[str, str]) -> list[str]:
+    """A command line's words with its placeholders replaced; each must be there. Raises BadCommand."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise BadCommand(f"{error}: {command!r}") from error
+    for placeholder, value in values.items():
+        if not any(placeholder in word for word in words):
+            raise BadCommand(f"expected {placeholder} in it, got {command!r}")
+        words = [word.replace(placeholder, value) for word in words]
+    return words
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port: int = sock.getsockname()[1]
+        return port
 
 
 def _without_ours(environment: Mapping[str, str]) -> dict[str, str]:

@@ -107,9 +107,10 @@ async def run(
     rollout: str | None = None,
     mode: Mode = Mode.PROXY,
     pace: Pace = no_pause,
+    server_command: str | None = None,
 ) -> RunResult:
     """Have the agent do the scenario's task in a new folder, which keeps everything that was written."""
-    async with Chain(scenario, folder, mode, pace) as chain:
+    async with Chain(scenario, folder, mode, pace, server_command) as chain:
         return await run_task(agent, task_on(chain, dialect or agent.dialects[0], rollout), chain)
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes under test: ready when they say so, stopped when left, and why they did not start."""
 
+import shlex
 import sys
 
 import pytest
-from history_delta_conformance.processes import ReadyProcess, StartError
+from history_delta_conformance.processes import BadCommand, CommandProcess, ReadyProcess, StartError
 
 SERVE = (
     "import json, os, sys, time\n"
@@ -30,4 +31,43 @@ async def test_a_process_that_ends_at_once_is_an_error_with_what_it_said(tmp_pat
     command = [sys.executable, "-c", "import sys; sys.exit('--listen: taken')"]
     with pytest.raises(StartError, match="it did not start: --listen: taken"):
         async with ReadyProcess("it", command, tmp_path, {}):
+            pass
+
+
+LISTEN = (
+    "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1].split(':')[1]))); "
+    "s.accept(); s.accept()"
+)
+
+
+async def test_a_user_s_command_is_ready_once_it_takes_connections_and_its_children_end_with_it(tmp_path, is_gone):
+    command = f"sh -c '{sys.executable} -c \"$0\" $1 & echo $! >pid; wait' {shlex.quote(LISTEN)} {{listen}}"
+    async with CommandProcess("it", f"env -C {tmp_path} {command}", {}, tmp_path, {}) as process:
+        child = int((tmp_path / "pid").read_text())
+        assert process.url.startswith("http://127.0.0.1:")
+    assert is_gone(child)
+
+
+async def test_a_process_can_be_killed_and_another_take_its_place(tmp_path):
+    command = f"{sys.executable} -c {shlex.quote(LISTEN)} {{listen}} {{model}}"
+    async with CommandProcess("it", command, {"{model}": "x"}, tmp_path, {}) as first:
+        listen = first.url.removeprefix("http://")
+        await first.kill()
+        assert not first.is_running
+        async with CommandProcess("it", command, {"{model}": "x"}, tmp_path, {}, listen) as second:
+            assert second.url == first.url
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("serve --listen {listen}", "expected {model}"), ("serve", "expected {listen}"), ("serve '", "No closing")],
+)
+def test_a_command_that_cannot_be_used_says_why(command, reason, tmp_path):
+    with pytest.raises(BadCommand, match=reason):
+        CommandProcess("it", command, {"{model}": "x"}, tmp_path, {})
+
+
+async def test_a_command_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(StartError, match=r"no-such-program: No such file"):
+        async with CommandProcess("it", "no-such-program {listen}", {}, tmp_path, {}):
             pass

@@ -21,7 +21,9 @@ from typing import Any, TypeVar
 
 from ..agents import AGENTS, Agent
 from ..agents.versions import Prepared, prepare, use_executable, variable_of
+from ..chain import MODEL
 from ..comparison.rules import RULES
+from ..processes import LISTEN, BadCommand, fill_in
 from ..report.results import AgentUsed, Report, RuleUsed, ScenarioUsed
 from ..report.table import View, view_for
 from ..report.write import write_report
@@ -78,6 +80,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=PATH",
         help="an agent of your own instead of the pinned one; also $" + variable_of("NAME"),
     )
+    add(
+        "--server-command",
+        metavar="COMMAND",
+        help='a server of your own instead: "my-server --upstream {model} --listen {listen}"',
+    )
     add("--allow-untested", action="store_true", help="run agents of other versions than the tested ones too")
     return parser
 
@@ -102,6 +109,11 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Agent], list[str]]:
         if not equals or name not in AGENTS:
             raise UsageError(f"--agent-executable: expected NAME=PATH with NAME of {', '.join(AGENTS)}, got {choice!r}")
         use_executable(name, path)
+    if options.server_command is not None:
+        try:
+            fill_in(options.server_command, {LISTEN: "", MODEL: ""})
+        except BadCommand as error:
+            raise UsageError(f"--server-command: {error}") from error
     if options.jobs < 1:
         raise UsageError(f"--jobs: expected 1 or more, got {options.jobs}")
     return [AGENTS[name] for name in names], _split(options.scenarios) or list(
@@ -134,7 +146,7 @@ def _run(
         list(dict.fromkeys(place.scenario for place in planned)),
         len(planned),
     )
-    runner = Runner(prepared, output, view, options.jobs, options.keep)
+    runner = Runner(prepared, output, view, options.jobs, options.keep, options.server_command)
     cells = asyncio.run(_until_signalled(runner.run(planned)))
     report = Report(
         started=started.isoformat(timespec="seconds"),

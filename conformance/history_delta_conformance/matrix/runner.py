@@ -23,11 +23,23 @@ _ROLLOUT = "conformance"
 
 
 class Runner:
-    """Runs places and gives their cells. ``jobs`` is how many agents run at the same time; ``folder`` gets a folder for
-    each run, which stays only where the cell failed, or with ``keep``."""
+    """Runs places and gives their cells.
 
-    def __init__(self, prepared: dict[str, Prepared], folder: Path, view: View, jobs: int, keep: bool) -> None:
+    ``jobs`` is how many agents run at the same time. ``folder`` gets a folder for each run, which stays only where the
+    cell failed, or with ``keep``. ``server_command`` starts another server than ours (see ``Chain``).
+    """
+
+    def __init__(
+        self,
+        prepared: dict[str, Prepared],
+        folder: Path,
+        view: View,
+        jobs: int,
+        keep: bool = False,
+        server_command: str | None = None,
+    ) -> None:
         self._prepared, self._folder, self._view, self._keep = prepared, folder, view, keep
+        self._server_command = server_command
         self._slots = asyncio.Semaphore(jobs)
         self._off: dict[tuple[str, str, str], asyncio.Task[Run]] = {}
         self._needed: set[Path] = set()
@@ -102,7 +114,15 @@ class Runner:
         async with self._slots:
             self._view.started(name, "off" if mode is Mode.OFF else "on")
             folder = self._new_folder(f"{scenario}, {agent.name} {dialect}, {mode}")
-            result = await run(agent, load_scenario(scenario), folder, dialect=dialect, rollout=_ROLLOUT, mode=mode)
+            result = await run(
+                agent,
+                load_scenario(scenario),
+                folder,
+                dialect=dialect,
+                rollout=_ROLLOUT,
+                mode=mode,
+                server_command=self._server_command,
+            )
             return Run(result, await asyncio.to_thread(gather, agent, result))
 
     def _new_folder(self, about: str) -> Path:
