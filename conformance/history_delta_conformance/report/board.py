@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from .results import Cell, Verdict
+from .text import one_line
 
 Phase = Literal["off", "on", "compare"]
 
@@ -26,7 +27,8 @@ class Board:
         self.ended: dict[str, Cell] = {}
 
     def planned(self, rows: Sequence[str], scenarios: Sequence[str], total: int) -> None:
-        self.rows, self.scenarios, self.total = tuple(rows), tuple(scenarios), total
+        self.rows, self.scenarios = tuple(map(one_line, rows)), tuple(map(one_line, scenarios))
+        self.total = total
         self._began = self._clock()
 
     def started(self, cell_name: str, phase: Phase) -> None:

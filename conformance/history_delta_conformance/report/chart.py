@@ -80,11 +80,8 @@ def _scale(name: str, pairs: Sequence[CallPair], height: Place, ticks: Sequence[
             if figure:
                 tall = round(height(figure), 2)
                 bars.append((which, round(x, 2), round(TOP + PLOT - tall, 2), tall))
-    return Scale(
-        name,
-        tuple(Tick(round(TOP + PLOT - height(tick), 2), size(tick).replace(".0 ", " ")) for tick in ticks),
-        tuple(bars),
-    )
+    places = [Tick(round(TOP + PLOT - height(tick), 2), size(tick).replace(".0 ", " ")) for tick in ticks]
+    return Scale(name, tuple(places), tuple(bars))
 
 
 def _step(calls: int) -> int:

@@ -22,7 +22,7 @@ _FRAMES_A_SECOND = 8
 _RUNNING_SHOWN = 3
 _GAP = "  "
 _TIGHT = " "
-_BAR = 24
+_BAR = 16
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,11 @@ class Marks:
     spinner: str
     bar: str
     arrow: str
+    waiting: str
 
 
-_MARKS = Marks({"passed": "✓", "failed": "✗", "not-run": "!", "not-applicable": "-"}, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "━─", "→")
-_ASCII = Marks({"passed": "+", "failed": "X", "not-run": "!", "not-applicable": "-"}, "|/-\\", "#.", "->")
+_MARKS = Marks({"passed": "✓", "failed": "✗", "not-run": "!", "not-applicable": "-"}, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "━─", "→", "·")
+_ASCII = Marks({"passed": "+", "failed": "X", "not-run": "!", "not-applicable": "-"}, "|/-\\", "#.", "->", ".")
 
 
 def marks_for(encoding: str | None) -> Marks:
@@ -69,7 +70,7 @@ def _grid(board: Board, layout: Layout, marks: Marks, frame: str) -> list[Text]:
         for parts in zip(*layout.heads, strict=True)
     ]
     for line in layout.lines:
-        text = Text(one_line(line).ljust(first))
+        text = Text(line.ljust(first))
         for column, width in zip(layout.columns, widths, strict=True):
             scenario, row = (line, column) if layout.by_scenario else (column, line)
             mark, style = _mark(board, f"{scenario}/{row}", marks, frame)
@@ -82,7 +83,7 @@ def _mark(board: Board, name: str, marks: Marks, frame: str) -> tuple[str, str]:
     if name in board.running:
         return frame, "cyan"
     cell = board.ended.get(name)
-    return (marks.of[cell.verdict], _STYLES[cell.verdict]) if cell else ("·" if marks is _MARKS else ".", "dim")
+    return (marks.of[cell.verdict], _STYLES[cell.verdict]) if cell else (marks.waiting, "dim")
 
 
 def _running(running: dict[str, Phase], frame: str) -> Iterable[Text]:
@@ -106,5 +107,5 @@ def _progress(board: Board, marks: Marks) -> Text:
         text.append(f"  {left_out} not run", _STYLES["not-run"])
     text.append(f"  {duration(board.elapsed)}")
     if board.remaining is not None and done < total:
-        text.append(f", about {duration(board.remaining)} left", "dim")
+        text.append(f", {duration(board.remaining)} left", "dim")
     return text

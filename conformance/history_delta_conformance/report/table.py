@@ -16,7 +16,7 @@ from . import figures
 from .board import Board, Phase
 from .drawing import Marks, draw, marks_for
 from .results import Cell, Report
-from .text import counted, duration, exact, one_line, size
+from .text import counted, duration, exact, one_line, size, visible
 
 
 def view_for(stream: TextIO, quiet: bool = False) -> "View":
@@ -105,7 +105,7 @@ class PlainView(View):
 
     def _print(self, text: str) -> None:
         encoding = self._stream.encoding or "utf-8"
-        shown = one_line(text).encode(encoding, "backslashreplace").decode(encoding)
+        shown = visible(text).encode(encoding, "backslashreplace").decode(encoding)
         print(shown, file=self._stream, flush=True)
 
 
@@ -115,13 +115,7 @@ class LiveView(View):
     def __init__(self, console: Console, marks: Marks) -> None:
         super().__init__(marks)
         self._console = console
-        self._live = Live(
-            console=console,
-            get_renderable=self._draw,
-            refresh_per_second=8,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._live = Live(console=console, get_renderable=self._draw, refresh_per_second=8)
 
     def planned(self, rows: Sequence[str], scenarios: Sequence[str], total: int) -> None:
         super().planned(rows, scenarios, total)
@@ -133,7 +127,7 @@ class LiveView(View):
             self.note(self.line_of(cell))
 
     def note(self, text: str) -> None:
-        self._console.print(one_line(text), markup=False, style="dim", soft_wrap=True)
+        self._console.print(visible(text), markup=False, style="dim", soft_wrap=True)
 
     def close(self, report: Report | None = None, folder: Path | None = None) -> None:
         self._live.stop()
