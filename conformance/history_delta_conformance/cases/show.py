@@ -2,7 +2,7 @@
 """What a person sees of a run: progress while it goes on, then each case that did not pass, and the count."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -46,7 +46,7 @@ class Show:
         self._progress.advance(self._task)
         self._progress.update(self._task, description=escape(result.case.name))
         if self._verbose or result.outcome in ("failed", "error"):
-            self._progress.print(_line(result), highlight=False)
+            self._progress.print(_line(result), highlight=False, soft_wrap=True)
 
 
 def _line(result: CaseResult) -> str:
@@ -60,30 +60,37 @@ def requirement_text(case: Case) -> str:
 
 
 def show_summary(console: Console, results: Sequence[CaseResult]) -> None:
+    def show(line: str) -> None:
+        console.print(line, highlight=False, soft_wrap=True)
+
     for result in results:
         if result.outcome in ("failed", "error"):
-            _show_fault(console, result)
+            _show_fault(show, result)
     not_run = [result for result in results if result.outcome == "not-run"]
     if not_run:
-        console.print("\n[bold]Not run[/]")
+        show("\n[bold]Not run[/]")
     for result in not_run:
-        console.print(f"  {result.case.name:<13} {escape(result.case.title)}: {escape(result.reason)}", highlight=False)
+        show(
+            f"  {result.case.name:<13} {escape(result.case.title)}: {escape(result.reason)}",
+            highlight=False,
+            soft_wrap=True,
+        )
     counts = Counter(result.outcome for result in results)
     words = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "error", "not-run") if counts[outcome]]
-    console.print(f"\n{len(results)} cases: {', '.join(words) or 'none'}", highlight=False)
+    show(f"\n{len(results)} cases: {', '.join(words) or 'none'}")
 
 
-def _show_fault(console: Console, result: CaseResult) -> None:
+def _show_fault(show: Callable[[str], None], result: CaseResult) -> None:
     case = result.case
-    console.print(f"\n{_MARKS[result.outcome]} [bold]{case.name}[/] {escape(case.title)}", highlight=False)
+    show(f"\n{_MARKS[result.outcome]} [bold]{case.name}[/] {escape(case.title)}", highlight=False, soft_wrap=True)
     lines = [("checks", f"{case.level} {requirement_text(case)}")]
     if result.outcome == "failed":
         lines += [("expected", result.expected), ("got", result.got)]
     else:
         lines += [("reason", result.reason)]
     for name, text in lines:
-        console.print(f"  {name + ':':<10}{escape(text)}", highlight=False)
+        show(f"  {name + ':':<10}{escape(text)}")
     if result.exchange:
-        console.print("  exchange:", highlight=False)
+        show("  exchange:")
     for line in result.exchange:
-        console.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
+        show(f"    {escape(line)}")

@@ -111,6 +111,18 @@ class Connection:
         response.body = b"".join(parts)
         return response
 
+    async def response_or_none(self, method: str = "POST") -> Response | None:
+        """The next final response; None where the connection ends, in whatever way, before one begins."""
+        data = await self.receive_in_time()
+        if not data:
+            return None
+        self._received = data
+        return await self.read_response(method)
+
+    async def receive_in_time(self, expected: str = "a response, or the end of the connection") -> bytes:
+        async with in_time(expected):
+            return await self.receive()
+
     async def read_head(self, method: str = "POST", seconds: float = PATIENCE) -> Response:
         """A final response without waiting for its body, of which ``next_data`` gives the pieces."""
         self._parser = _parser(method)
