@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Callable, Dict, List, Optional
 
-from . import agents, settings
+from . import agents, injection, settings
 from .pointing import Pointing
 from .private import PrivateDirectory
 from .rewrite import Rewrite, RewriteError, recover
@@ -34,10 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     parser.usage = "%(prog)s [options] -- COMMAND [ARGUMENT ...]"
     add("--upstream", metavar="ORIGIN", help="the server that the agent is to reach [%s]" % settings.UPSTREAM_VARIABLE)
-    add("--agent", choices=agents.NAMES + ("auto",), default="auto", help="whose configuration to copy")
+    add("--in-process", action="store_true", help="within the agent, where that is a Python program that uses httpx")
+    add("--agent", choices=agents.NAMES + ("auto",), help="whose configuration to copy (auto)")
     add("--rewrite", metavar="FILE", action="append", default=[], help="point FILE at the shim, in place, for the run")
     add("--rollout", metavar="ID", help="the rollout, where a path names none [%s]" % settings.ROLLOUT_VARIABLE)
     add("--log-file", metavar="FILE", help="where the shim logs to, as JSON lines")
+    add("--log-body-hash", action="store_true", help="log the SHA-256 of every body of an agent's model call")
     add("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
@@ -49,11 +51,15 @@ def main(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise settings.Invalid("expected a command: run [options] -- COMMAND")
+    if args.in_process and (args.agent or args.rewrite):
+        raise settings.Invalid("--in-process: expected neither --agent nor --rewrite, for no configuration is changed")
     enabled, environ = _check(args), inherited_environment()
     upstream = args.upstream or os.environ[settings.UPSTREAM_VARIABLE]
     try:
         for path in args.rewrite:
             _say(recover(path, Substitution(upstream, _SOME_SHIM)))
+        if enabled and args.in_process:
+            return _execute(command, _with_transport(args, upstream, environ))
         if enabled:
             return _run_with_shim(args, upstream, command, environ)
     except RunDirectly as reason:
@@ -118,6 +124,20 @@ def _run_with_shim(args: argparse.Namespace, upstream: str, command: List[str], 
         return supervisor.wait(shim)
 
 
+def _with_transport(args: argparse.Namespace, upstream: str, environ: Dict[str, str]) -> Dict[str, str]:
+    """The environment in which Python programs have the transport within; nothing of ours runs beside the agent."""
+    rollout = args.rollout or os.environ.get(settings.ROLLOUT_VARIABLE) or os.urandom(16).hex()
+    log_file = args.log_file
+    try:
+        log_fd = settings.open_log(log_file)
+        if log_fd not in (None, 2):
+            os.close(log_fd)
+            log_file = os.path.abspath(log_file)
+        return injection.environment(environ, upstream, rollout, log_file, args.log_body_hash)
+    except (settings.Invalid, ValueError) as error:
+        raise RunDirectly("it cannot be run with the transport in process: %s" % error)
+
+
 def _undo(what: str, action: Callable[[], Optional[List[str]]]) -> None:
     """Tidy up; where that fails, the agent may have done so itself, and its exit code matters more."""
     try:
@@ -127,8 +147,8 @@ def _undo(what: str, action: Callable[[], Optional[List[str]]]) -> None:
         _say("%s could not be tidied up: %s" % (what, error))
 
 
-def _point(pointing: Pointing, name: str) -> None:
-    agent = agents.detect(pointing.command) if name == "auto" else agents.by_name(name)
+def _point(pointing: Pointing, name: Optional[str]) -> None:
+    agent = agents.by_name(name) if name not in (None, "auto") else agents.detect(pointing.command)
     if agent is not None:
         pointing.add_agent(agent)
     pointing.bypass_proxy()
@@ -149,7 +169,8 @@ def _names_upstream(path: str, substitution: Substitution) -> bool:
 
 def _serve_options(args: argparse.Namespace) -> List[str]:
     given = (("--upstream", args.upstream), ("--rollout", args.rollout), ("--log-file", args.log_file or os.devnull))
-    return [word for option, value in given if value is not None for word in (option, value)]
+    words = [word for option, value in given if value is not None for word in (option, value)]
+    return words + (["--log-body-hash"] if args.log_body_hash else [])
 
 
 def _own_rollout(args: argparse.Namespace) -> List[str]:

@@ -70,7 +70,7 @@ def from_arguments(args: argparse.Namespace, environ: Mapping[str, str]) -> Sett
         enabled(environ),
         upstream,
         _proxy(upstream, environ),
-        _checked(_rollout, *_given(args.rollout, "--rollout", environ, ROLLOUT_VARIABLE)),
+        _checked(rollout_id, *_given(args.rollout, "--rollout", environ, ROLLOUT_VARIABLE)),
         listen,
         args.listen_fd,
         args.watch_fd,
@@ -126,7 +126,8 @@ def _checked(parse: Any, value: Optional[str], name: str) -> Any:
         raise Invalid("%s: %s" % (name, error))
 
 
-def _rollout(text: str) -> str:
+def rollout_id(text: str) -> str:
+    """Raises ValueError for what is none."""
     if not ROLLOUT_ID.match(text):
         raise ValueError("expected letters, digits, '.', '_' or '-', at most 200, the first a letter or digit")
     return text

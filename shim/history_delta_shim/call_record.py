@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log's line about a call that is made in the agent's own process, with the fields of ``serve``'s (exchange.py).
+
+It is written when the response has ended, for which its stream is watched; without a log, streams are left alone.
+"""
+
+import functools
+import time
+from typing import Any, AsyncIterator, Dict, Iterator, Tuple
+
+from .log import Log
+
+_LOGGED_CHARACTERS = 200  # of what an agent may make as long as it likes
+_NOT_CONNECTED = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
+
+
+class CallRecord(object):
+    """One line in the making; ``over`` writes it, once."""
+
+    def __init__(self, log: Log, method: str, target: str) -> None:
+        self._log = log
+        self._started = time.monotonic()
+        self._over = False
+        self._response_bytes = 0
+        self._fields: Dict[str, Any] = {
+            "delivery": None,
+            "kind": "pass-through",
+            "reason": None,
+            "method": method[:_LOGGED_CHARACTERS],
+            "path": target.partition("?")[0][:_LOGGED_CHARACTERS],
+            "body_bytes": None,
+            "prepare_ms": None,
+            "status": None,
+            "resynced": False,
+            "outcome": "failed",
+            "sent_bytes": 0,
+        }
+
+    def update(self, **fields: Any) -> None:
+        self._fields.update(fields)
+
+    def sent(self, size: int) -> None:
+        self._fields["sent_bytes"] += size
+
+    def received(self, piece: bytes) -> None:
+        self._response_bytes += len(piece)
+
+    def failed(self, error: BaseException) -> None:
+        """No response began, or one broke; what is no Exception is an agent that has given up."""
+        if not isinstance(error, Exception):
+            self.over("agent-left")
+            return
+        name = type(error).__name__  # without its text: it may quote what it is about
+        self._fields["error"] = name
+        self.over("unreachable" if name in _NOT_CONNECTED else "broken")
+
+    def over(self, outcome: str) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._fields.update(outcome=outcome, response_bytes=self._response_bytes, total_ms=ms_since(self._started))
+        self._log.event("call", **self._fields)
+
+
+def watch(library: Any, response: Any, record: CallRecord) -> None:
+    """Have the record written when the response ends, in whatever way."""
+    sync, asynchronous = _watched_streams(library)
+    kind = sync if isinstance(response.stream, library.SyncByteStream) else asynchronous
+    response.stream = kind(response.stream, record)
+
+
+def ms_since(started: float) -> float:
+    return round((time.monotonic() - started) * 1000, 3)
+
+
+@functools.lru_cache(maxsize=None)
+def _watched_streams(library: Any) -> Tuple[Any, Any]:
+    """The classes of watched streams, which httpx insists are its own."""
+
+    class Watched(library.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, record: CallRecord) -> None:
+            self._stream, self._record = stream, record
+
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for piece in self._stream:
+                    self._record.received(piece)
+                    yield piece
+            except Exception as error:
+                self._record.failed(error)
+                raise
+            self._record.over("complete")
+
+        def close(self) -> None:
+            try:
+                self._stream.close()
+            finally:
+                self._record.over("agent-left")
+
+    class AsyncWatched(library.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, record: CallRecord) -> None:
+            self._stream, self._record = stream, record
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                async for piece in self._stream:
+                    self._record.received(piece)
+                    yield piece
+            except Exception as error:
+                self._record.failed(error)
+                raise
+            self._record.over("complete")
+
+        async def aclose(self) -> None:
+            try:
+                await self._stream.aclose()
+            finally:
+                self._record.over("agent-left")
+
+    return Watched, AsyncWatched
