@@ -35,7 +35,7 @@ class Disturbances:
 
     def __init__(self, scenario: Scenario, transport: Transport) -> None:
         self.pending = list(scenario.disturbances)
-        self._marker = re.compile(rb"\[" + re.escape(scenario.name.encode()) + rb" step (\d+) of \d+\]")
+        self._marker = re.compile(rb"\[" + re.escape(scenario.marker.encode()) + rb" step (\d+) of \d+\]")
         self._interventions: dict[str, Intervention] = {
             "server-loses-state": _meanwhile(transport.lose_server_state),
             "switched-off": _meanwhile(transport.switch_off),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tiny coding agent with three tools, so that a whole run needs nothing but Python.
+"""A tiny coding agent, so that a whole run needs nothing but Python, and the same one does the same twice.
 
-It is a real loop: it keeps its own history, reads real streams, runs real commands. It is no product: it does not
-retry, ask, compact or limit what a command may do. Standard library only.
+It is a real loop: it keeps its own history, reads real streams, runs real commands, starts sub-agents, compacts, tries
+again. It is no product: it does not ask or limit what a command may do. Standard library only.
 """

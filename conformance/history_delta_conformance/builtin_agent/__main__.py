@@ -1,84 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop: ask the model, print what it says, do what it calls for, ask again, until it calls for nothing."""
+"""The agent as a command: works on its prompts in the current folder, prints what it says, leaves a record if asked."""
 
 import argparse
-import http.client
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from .chat import ChatConversation
-from .history import BrokenStream, Call, Conversation, Json
-from .messages import MessagesConversation
-from .responses import ResponsesConversation
-from .tools import run_tool
+from .attempts import PASSING
+from .history import Json
+from .session import DIALECTS, EndlessTask, Session, Setup
+from .tools import TASK, TOOLS
 
-_DIALECTS: dict[str, type[Conversation]] = {
-    "chat": ChatConversation,
-    "responses": ResponsesConversation,
-    "messages": MessagesConversation,
-}
-_MAX_CALLS = 60
-_MODEL_TIMEOUT = 120.0
+_NAME = "builtin"
 
 
 def main() -> int:
     """Exit code 0 if the model ended the task; 1, with one line on stderr, if anything went wrong."""
     options = _parser().parse_args()
-    conversation = _DIALECTS[options.dialect](options.model, options.prompt)
+    setup = Setup(options.base_url, DIALECTS[options.dialect], options.model, Path.cwd(), options.window)
+    session = Session(setup, _NAME, lambda text: print(text, flush=True), (*TOOLS, TASK))
     try:
-        return _work(Endpoint(options.base_url), conversation, Path.cwd())
-    except (OSError, http.client.HTTPException, BrokenStream, ValueError, LookupError) as error:
+        if options.title:
+            session.title(options.prompts[0])
+        for prompt in options.prompts:
+            session.work(prompt)
+        return 0
+    except (*PASSING, EndlessTask, ValueError, LookupError) as error:
         print(f"built-in agent: {error!r}", file=sys.stderr)
         return 1
+    finally:
+        _leave_record(session.record.all_events(), options)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("builtin-agent", description="A tiny agent; works in the current folder")
-    parser.add_argument("--base-url", required=True, help="with the API's version, such as http://127.0.0.1:8000/v1")
-    parser.add_argument("--dialect", choices=list(_DIALECTS), default="chat")
-    parser.add_argument("--model", default="mock-model")
-    parser.add_argument("prompt")
+    add = parser.add_argument
+    add("--base-url", required=True, help="with the API's version, such as http://127.0.0.1:8000/v1")
+    add("--dialect", choices=list(DIALECTS), default="chat")
+    add("--model", default="mock-model")
+    add("--window", type=int, default=200_000, metavar="TOKENS", help="a history near this size is compacted")
+    add("--title", action="store_true", help="have the model name the task first")
+    add("--session-file", type=Path, metavar="FILE", help="what happened, as JSON lines")
+    add("--usage-file", type=Path, metavar="FILE", help="calls and tokens, as JSON")
+    add("prompts", nargs="+", metavar="prompt", help="what to do, one after the other in the same session")
     return parser
 
 
-def _work(endpoint: "Endpoint", conversation: Conversation, workspace: Path) -> int:
-    for _ in range(_MAX_CALLS):
-        answer = conversation.take_answer(endpoint.events(conversation))
-        print(answer.text, flush=True)
-        if not answer.calls:
-            return 0
-        conversation.add_results([(call, _do(call, workspace)) for call in answer.calls])
-    print(f"built-in agent: not done after {_MAX_CALLS} calls", file=sys.stderr)
-    return 1
+def _leave_record(events: list[Json], options: argparse.Namespace) -> None:
+    if options.session_file is not None:
+        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
+        options.session_file.write_text("".join(lines), encoding="utf-8", errors="surrogatepass")
+    if options.usage_file is not None:
+        options.usage_file.write_text(json.dumps(_usage(events)), encoding="utf-8")
 
 
-def _do(call: Call, workspace: Path) -> str:
-    return run_tool(call.name, json.loads(call.arguments), workspace)
-
-
-class Endpoint:
-    """A model's base URL, and one connection to it that is kept for the next call."""
-
-    def __init__(self, base_url: str) -> None:
-        parts = urlsplit(base_url)
-        self._base_path = parts.path.rstrip("/")
-        self._connection = http.client.HTTPConnection(parts.netloc, timeout=_MODEL_TIMEOUT)
-
-    def events(self, conversation: Conversation) -> Iterator[Json]:
-        """Send the history and yield the JSON data of the stream's events as they come."""
-        body = json.dumps(conversation.request(), ensure_ascii=False, separators=(",", ":"))
-        headers = {"Content-Type": "application/json", "Authorization": "Bearer EMPTY", **conversation.headers}
-        data = body.encode(errors="surrogatepass")
-        self._connection.request("POST", self._base_path + conversation.path, data, headers)
-        response = self._connection.getresponse()
-        if response.status != http.HTTPStatus.OK:
-            raise ValueError(f"status {response.status}: {response.read(1000).decode(errors='replace')}")
-        for line in response:
-            if line.startswith(b"data: ") and not line.startswith(b"data: [DONE]"):
-                yield json.loads(line.removeprefix(b"data: "))
+def _usage(events: list[Json]) -> Json:
+    figures = [event["usage"] for event in events if event["event"] == "answer"]
+    tokens = {name: sum(usage[name] for usage in figures) for name in ("input_tokens", "output_tokens")}
+    return {"answers": len(figures), **tokens}
 
 
 if __name__ == "__main__":

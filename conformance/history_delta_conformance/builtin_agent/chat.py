@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chat completions dialect, from the agent's side."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from .history import SYSTEM_PROMPT, Answer, BrokenStream, Call, Conversation, Json
-from .tools import TOOLS
+from .history import Answer, BrokenStream, Call, Conversation, Json
+from .tools import Tool
 
 
 class ChatConversation(Conversation):
     path = "/chat/completions"
     headers: dict[str, str] = {}  # noqa: RUF012
 
-    def __init__(self, model: str, prompt: str) -> None:
+    def __init__(self, model: str, system: str) -> None:
         self._model = model
-        self._messages: list[Json] = [
-            {"role": "system", "content": SYSTEM_PROMPT},
-            {"role": "user", "content": prompt},
-        ]
+        self._messages: list[Json] = [{"role": "system", "content": system}]
 
-    def request(self) -> Json:
-        functions = [{"name": name, "description": text, "parameters": schema} for name, text, schema in TOOLS]
-        return {
-            "model": self._model,
-            "messages": self._messages,
-            "tools": [{"type": "function", "function": function} for function in functions],
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+    def ask(self, prompt: str) -> None:
+        self._messages.append({"role": "user", "content": prompt})
+
+    def start_over(self, prompt: str) -> None:
+        del self._messages[1:]
+        self.ask(prompt)
+
+    def request(self, tools: Sequence[Tool]) -> Json:
+        functions = [{"name": tool.name, "description": tool.text, "parameters": tool.schema} for tool in tools]
+        offered = {"tools": [{"type": "function", "function": function} for function in functions]} if tools else {}
+        streamed = {"stream": True, "stream_options": {"include_usage": True}}
+        return {"model": self._model, "messages": self._messages, **offered, **streamed}
 
     def take_answer(self, events: Iterable[Json]) -> Answer:
         answer, reasoning, finished = Answer(), "", False
@@ -37,6 +37,8 @@ class ChatConversation(Conversation):
                 reasoning += delta.get("reasoning_content") or ""
                 _take_call_pieces(answer.calls, delta.get("tool_calls") or [])
                 finished = finished or choice.get("finish_reason") is not None
+            if usage := event.get("usage"):
+                answer.input_tokens, answer.output_tokens = usage["prompt_tokens"], usage["completion_tokens"]
         if not finished:
             raise BrokenStream("no finish_reason")
         self._messages.append(_message(answer, reasoning))

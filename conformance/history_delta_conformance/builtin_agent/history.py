@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversation is, whatever the dialect: a history that only grows, and answers read from a stream."""
+"""What a conversation is in any dialect: a history that grows until it is compacted, and answers from streams."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Json = dict[str, Any]
+from .tools import Tool
 
-SYSTEM_PROMPT = """\
-You are a careful coding agent. You work in one folder, the workspace, and change files only there.
-You have three tools: bash runs a shell command, write writes a whole file, read returns one. Call several at once where
-they do not depend on each other. Look before you change anything; keep what you write small and plain. When a command
-fails, read what it says and think before you try again. When you are done, say in a sentence what you did."""
+Json = dict[str, Any]
 
 
 class BrokenStream(Exception):
@@ -30,8 +26,12 @@ class Call:
 
 @dataclass
 class Answer:
+    """``input_tokens`` and ``output_tokens`` are what the model says it was sent and has said."""
+
     text: str = ""
     calls: list[Call] = field(default_factory=list)
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 class Conversation(ABC):
@@ -41,15 +41,24 @@ class Conversation(ABC):
     headers: dict[str, str]
 
     @abstractmethod
-    def __init__(self, model: str, prompt: str) -> None: ...
+    def __init__(self, model: str, system: str) -> None: ...
 
     @abstractmethod
-    def request(self) -> Json:
+    def ask(self, prompt: str) -> None:
+        """Append what the user says."""
+
+    @abstractmethod
+    def start_over(self, prompt: str) -> None:
+        """Forget the history but for the system prompt, and let the user say this."""
+
+    @abstractmethod
+    def request(self, tools: Sequence[Tool]) -> Json:
         """The body of the next call: the whole history, as every agent sends it."""
 
     @abstractmethod
     def take_answer(self, events: Iterable[Json]) -> Answer:
-        """Read the events of a stream to their end and append the answer. Raises BrokenStream."""
+        """Read the events of a stream to their end and append the answer. Raises BrokenStream; then nothing is
+        appended."""
 
     @abstractmethod
     def add_results(self, results: list[tuple[Call, str]]) -> None:

@@ -1,33 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """The responses dialect, from the agent's side: the model's items go into the history as they came."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from .history import SYSTEM_PROMPT, Answer, BrokenStream, Call, Conversation, Json
-from .tools import TOOLS
+from .history import Answer, BrokenStream, Call, Conversation, Json
+from .tools import Tool
 
 
 class ResponsesConversation(Conversation):
     path = "/responses"
     headers: dict[str, str] = {}  # noqa: RUF012
 
-    def __init__(self, model: str, prompt: str) -> None:
-        self._model = model
-        self._items: list[Json] = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]}]
+    def __init__(self, model: str, system: str) -> None:
+        self._beginning = {"model": model, "instructions": system}
+        self._items: list[Json] = []
 
-    def request(self) -> Json:
-        return {
-            "model": self._model,
-            "instructions": SYSTEM_PROMPT,
-            "input": self._items,
-            "tools": [
-                {"type": "function", "name": name, "description": text, "parameters": schema}
-                for name, text, schema in TOOLS
-            ],
-            "store": False,
-            "include": ["reasoning.encrypted_content"],
-            "stream": True,
-        }
+    def ask(self, prompt: str) -> None:
+        self._items.append({"role": "user", "content": [{"type": "input_text", "text": prompt}]})
+
+    def start_over(self, prompt: str) -> None:
+        self._items = []
+        self.ask(prompt)
+
+    def request(self, tools: Sequence[Tool]) -> Json:
+        offered = [
+            {"type": "function", "name": tool.name, "description": tool.text, "parameters": tool.schema}
+            for tool in tools
+        ]
+        ending = {"store": False, "include": ["reasoning.encrypted_content"], "stream": True}
+        return {**self._beginning, "input": self._items, "tools": offered, **ending}
 
     def take_answer(self, events: Iterable[Json]) -> Answer:
         completed: Json | None = None
@@ -37,7 +38,9 @@ class ResponsesConversation(Conversation):
         if completed is None:
             raise BrokenStream("no response.completed")
         self._items += completed["output"]
-        return _answer(completed["output"])
+        answer, usage = _answer(completed["output"]), completed.get("usage") or {}
+        answer.input_tokens, answer.output_tokens = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+        return answer
 
     def add_results(self, results: list[tuple[Call, str]]) -> None:
         self._items += [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in results]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three tools: a shell command, writing a file, reading a file."""
+"""The tools: a shell command, writing a file, reading a file, and handing a task to a sub-agent, which is no matter of
+this module."""
 
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _TEXT = {"type": "string"}
 _SHELL_TIMEOUT = 60.0
@@ -13,12 +14,22 @@ def _schema(*names: str) -> dict[str, Any]:
     return {"type": "object", "properties": dict.fromkeys(names, _TEXT), "required": list(names)}
 
 
-# Name, description and parameters; each dialect wraps them in its own way.
-TOOLS: list[tuple[str, str, dict[str, Any]]] = [
-    ("bash", "Run a shell command in the workspace; its output and exit code are returned.", _schema("command")),
-    ("write", "Write a text file, byte for byte as given; missing folders are made.", _schema("path", "content")),
-    ("read", "Read a text file.", _schema("path")),
-]
+class Tool(NamedTuple):
+    """A tool as it is offered; each dialect wraps it in its own way. ``schema`` is of its parameters."""
+
+    name: str
+    text: str
+    schema: dict[str, Any]
+
+
+TOOLS = (
+    Tool("bash", "Run a shell command in the workspace; its output and exit code are returned.", _schema("command")),
+    Tool("write", "Write a text file, byte for byte as given; missing folders are made.", _schema("path", "content")),
+    Tool("read", "Read a text file.", _schema("path")),
+)
+TASK = Tool(
+    "task", "Have a helper with the same tools do a task and say what it found.", _schema("description", "prompt")
+)
 
 
 def run_tool(name: str, arguments: dict[str, Any], workspace: Path) -> str:
