@@ -82,7 +82,7 @@ def show_summary(console: Console, results: Sequence[CaseResult]) -> None:
 
 def _show_fault(show: Callable[[str], None], result: CaseResult) -> None:
     case = result.case
-    show(f"\n{_MARKS[result.outcome]} [bold]{case.name}[/] {escape(case.title)}", highlight=False, soft_wrap=True)
+    show(f"\n{_MARKS[result.outcome]} [bold]{case.name}[/] {escape(case.title)}")
     lines = [("checks", f"{case.level} {requirement_text(case)}")]
     if result.outcome == "failed":
         lines += [("expected", result.expected), ("got", result.got)]
