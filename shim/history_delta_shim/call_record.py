@@ -95,7 +95,7 @@ def _watched_streams(library: Any) -> Tuple[Any, Any]:
             try:
                 self._stream.close()
             finally:
-                self._record.over("agent-left")
+                self._record.over("closed")
 
     class AsyncWatched(library.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, record: CallRecord) -> None:
@@ -115,6 +115,6 @@ def _watched_streams(library: Any) -> Tuple[Any, Any]:
             try:
                 await self._stream.aclose()
             finally:
-                self._record.over("agent-left")
+                self._record.over("closed")
 
     return Watched, AsyncWatched
