@@ -59,9 +59,9 @@ def test_sub_agents_have_steps_of_their_own_and_the_parent_is_not_taken_for_one(
     assert first.text.startswith("[helper step 1 of 3]")
     assert reply(SUB_AGENTS, prompt, first.text).text.startswith("[helper step 2 of 3]")
     start = reply(SUB_AGENTS, SUB_AGENTS.prompt)
-    assert [call.name for call in start.calls] == ["task", "task"]
+    assert [call.name for call in start.calls] == ["task", "bash", "task"]
     parent = [SUB_AGENTS.prompt, start.text, start.calls[0].arguments, "[helper step 3 of 3] counted"]
-    assert reply(SUB_AGENTS, *parent).text.startswith("[sub-agents step 2 of 3]")
+    assert reply(SUB_AGENTS, *parent).text.startswith("[sub-agents step 2 of 4]")
 
 
 def test_usage_grows_with_the_request_unless_the_turn_says_so():

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from history_delta_conformance.scripted_model import load_scenario
 from history_delta_conformance.scripted_model.reply import Tool
-from history_delta_conformance.scripted_model.scenario import Read, Shell, Task, Write
-from history_delta_conformance.scripted_model.tools import NoSuchTool, concrete_call, in_shell
+from history_delta_conformance.scripted_model.scenario import Read, Shell, Task, Wait, Write
+from history_delta_conformance.scripted_model.tools import NoSuchTool, concrete_calls, in_shell
 
 TEXT = {"type": "string"}
 
@@ -60,11 +60,51 @@ def test_task_gets_what_the_tool_takes():
     assert called(Task("d", "p"), [task]) == ("task", expected)
 
 
+TASKS = [Task("count", "Count the files."), Shell("ls"), Task("count", "Count the files.")]
+
+
+def test_a_tool_that_takes_several_tasks_gets_them_in_one_call():
+    delegate = Tool("delegate_task", {"properties": {"goal": TEXT, "tasks": {"type": "array"}}})
+    calls = concrete_calls(TASKS, [*HERMES, delegate])
+    assert [name for name, _, _ in calls] == ["delegate_task", "terminal"]
+    assert json.loads(calls[0][1]) == {"tasks": [{"goal": "Count the files.", "context": "count"}] * 2}
+    assert [name for name, _, _ in concrete_calls([Shell("ls")], [*HERMES, delegate])] == ["terminal"]
+
+
+def test_a_tool_that_takes_one_task_gets_a_call_for_each():
+    assert [name for name, _, _ in concrete_calls(TASKS, [*OPENCODE, tool("task", "prompt")])] == [
+        "task",
+        "bash",
+        "task",
+    ]
+
+
+SPAWN = Tool("spawn_agent", {"properties": {"message": TEXT}}, "multi_agent_v1")
+WAIT = Tool("wait_agent", {"properties": {"targets": {"type": "array"}}, "required": ["targets"]}, "multi_agent_v1")
+
+
+def test_a_tool_in_a_namespace():
+    [(name, arguments, namespace)] = concrete_calls([Task("d", "p")], [*CODEX, SPAWN])
+    assert (name, json.loads(arguments), namespace) == ("spawn_agent", {"message": "p"}, "multi_agent_v1")
+
+
+@pytest.mark.parametrize(("number", "ids"), [(1, ["id-b"]), (2, ["id-a"]), (3, [])])
+def test_waiting_names_the_sub_agent_by_the_id_that_starting_it_gave(number, ids):
+    outputs = [json.dumps({"agent_id": name, "nickname": "Ada"}) for name in ("id-b", "id-a", "id-b")]
+    body = json.dumps([{"type": "function_call_output", "output": output} for output in outputs]).encode()
+    [(name, arguments, _)] = concrete_calls([Wait(number)], [*CODEX, SPAWN, WAIT], body)
+    assert (name, json.loads(arguments)) == ("wait_agent", {"targets": ids})
+
+
+def test_where_starting_a_sub_agent_waits_for_it_there_is_nothing_left_to_wait_for():
+    assert called(Wait(1), OPENCODE) == ("bash", {"command": "true", "description": "scripted"})
+
+
 def test_no_tool_for_it():
     with pytest.raises(NoSuchTool, match="shell"):
-        concrete_call(Shell("ls"), OPENCODE[1:])
+        concrete_calls([Shell("ls")], OPENCODE[1:])
     with pytest.raises(NoSuchTool, match="task"):
-        concrete_call(Task("d", "p"), OPENCODE)
+        concrete_calls([Task("d", "p")], OPENCODE)
 
 
 def test_a_shell_stands_in_for_write_and_read_to_the_byte(tmp_path):
@@ -78,5 +118,5 @@ def test_a_shell_stands_in_for_write_and_read_to_the_byte(tmp_path):
 
 
 def called(call, offered):
-    name, arguments = concrete_call(call, offered)
+    [(name, arguments, _)] = concrete_calls([call], offered)
     return name, json.loads(arguments)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .base import COMPACTION, RESPONSES, SUB_AGENTS, Agent, Launch, Task
 from .installing import installed, npm_install
-from .records import Row, json_objects, printed_text, texts_by_session
+from .records import Row, entries_of, json_lines_text, json_objects, numbered, steadied
 
 _CONFIG = """\
 model = "gym-policy-model"
@@ -65,8 +65,9 @@ class Codex(Agent):
         return file.read_text(encoding="utf-8") if file.is_file() else ""
 
     def session_record(self, task: Task) -> dict[str, str]:
-        printed = printed_text(task.stdout, number=_number_of_ended_command)
-        return {"stdout": printed, **texts_by_session(_home(task) / "sessions", "**/*.jsonl")}
+        printed = json_lines_text(steadied(entries_of(task.stdout), _command))
+        sessions = sorted((_home(task) / "sessions").glob("**/*.jsonl"))
+        return {"stdout": printed, **numbered(map(_session_text, sessions))}
 
     def usage(self, task: Task) -> dict[str, object]:
         completed = [event for event in json_objects(task.stdout) if event.get("type") == "turn.completed"]
@@ -83,10 +84,27 @@ def configuration(task: Task) -> str:
     )
 
 
-def _number_of_ended_command(event: Row) -> str | None:
+def _command(event: Row) -> tuple[str, bool] | None:
+    """Where a command's beginning or end belongs."""
     item = event.get("item", {})
-    ended = event.get("type") == "item.completed" and item.get("type") == "command_execution"
-    return str(item["id"]) if ended else None
+    return (item["id"], event["type"] == "item.completed") if item.get("type") == "command_execution" else None
+
+
+def _session_text(file: Path) -> str:
+    """First the history, then what happened, the ends of commands at last.
+
+    Where commands run at the same time, chance decides how these are mixed; for that reason the number of an entry
+    goes as well.
+    """
+    entries = [{name: value for name, value in entry.items() if name != "ordinal"} for entry in json_objects(file)]
+    return json_lines_text([*sorted(entries, key=_kind_of_entry)])
+
+
+def _kind_of_entry(entry: Row) -> tuple[int, str]:
+    if entry.get("type") != "event_msg":
+        return 0, ""
+    item = entry["payload"].get("item", {})
+    return (2, str(item["id"])) if item.get("type") == "CommandExecution" else (1, "")
 
 
 def _home(task: Task) -> Path:

@@ -20,7 +20,7 @@ from .base import (
     private_xdg,
 )
 from .installing import InstallError, installed, npm_install
-from .records import Row, json_lines_text, json_objects, numbered, printed_text, rows
+from .records import Row, entries_of, json_lines_text, json_objects, numbered, rows, steadied
 
 _PROVIDER = {CHAT: "@ai-sdk/openai-compatible", RESPONSES: "@ai-sdk/openai", MESSAGES: "@ai-sdk/anthropic"}
 _OFFLINE = (
@@ -101,10 +101,12 @@ def last_text(task: Task) -> str:
 
 
 def events_text(task: Task) -> str:
-    """What it printed; tools print when they end."""
-    return printed_text(
-        task.stdout, number=lambda event: event["part"]["callID"] if event["type"] == "tool_use" else None
-    )
+    """What it printed; a tool is printed when it ends."""
+    return json_lines_text(steadied(entries_of(task.stdout), _tool))
+
+
+def _tool(event: Row) -> str | None:
+    return str(event["part"]["callID"]) if event.get("type") == "tool_use" else None
 
 
 def usage_of_steps(task: Task) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .base import CHAT, FOLLOW_UP, MESSAGES, MODEL, RESPONSES, Agent, Launch, Task
 from .installing import installed, npm_install
-from .records import json_objects, printed_text, texts_by_session
+from .records import Row, json_lines_text, json_objects, numbered, steadied, text_of
 
 _API = {CHAT: "openai-completions", RESPONSES: "openai-responses", MESSAGES: "anthropic-messages"}
 _OFFLINE = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
@@ -42,8 +42,8 @@ class Pi(Agent):
         return next((text for text in map(_text, reversed(_messages(task))) if text), "")
 
     def session_record(self, task: Task) -> dict[str, str]:
-        printed = printed_text(task.stdout, is_progress=_is_progress, number=_number_of_ended_tool)
-        return {"stdout": printed, **texts_by_session(_sessions(task), "*.jsonl")}
+        sessions = numbered(map(text_of, sorted(_sessions(task).glob("*.jsonl"))))
+        return {"stdout": _events_text(task), **sessions}
 
     def usage(self, task: Task) -> dict[str, object]:
         return {"messages": [message["usage"] for message in _messages(task) if "usage" in message]}
@@ -67,19 +67,21 @@ def _sessions(task: Task) -> Path:
     return task.folder / "sessions"
 
 
-def _messages(task: Task) -> list[dict[str, Any]]:
+def _messages(task: Task) -> list[Row]:
     return [event["message"] for event in json_objects(task.stdout) if event.get("type") == "message_end"]
 
 
-def _is_progress(event: dict[str, Any]) -> bool:
-    return str(event.get("type")).endswith("_update")
+def _events_text(task: Task) -> str:
+    """What it printed, but for progress, whose pieces are as it happened to read them."""
+    events = [event for event in json_objects(task.stdout) if not str(event.get("type")).endswith("_update")]
+    return json_lines_text(steadied(events, _ended_tool))
 
 
-def _number_of_ended_tool(event: dict[str, Any]) -> str | None:
+def _ended_tool(event: Row) -> str | None:
     return str(event["toolCallId"]) if event.get("type") == "tool_execution_end" else None
 
 
-def _text(message: dict[str, Any]) -> str:
+def _text(message: Row) -> str:
     if message.get("role") != "assistant":
         return ""
     return "".join(part.get("text", "") for part in message.get("content", []) if part.get("type") == "text")

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 Row = dict[str, Any]
+# A line: a JSON object, or else its text.
+Entry = Row | str
 
 
 def rows(database: Path, query: str, *values: object) -> list[Row]:
@@ -25,15 +27,9 @@ def rows(database: Path, query: str, *values: object) -> list[Row]:
         return [dict(zip(row.keys(), map(_opened, row), strict=True)) for row in connection.execute(query, values)]
 
 
-def json_lines_text(entries: Iterable[object]) -> str:
+def json_lines_text(entries: Iterable[Entry]) -> str:
     """One entry a line, keys in the agent's order."""
     return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-
-
-def texts_by_session(folder: Path, pattern: str) -> dict[str, str]:
-    """The files of a folder, one session each, under names that do not depend on theirs, which hold ids and times."""
-    files = sorted(folder.glob(pattern))
-    return numbered(map(text_of, files))
 
 
 def numbered(texts: Iterable[str]) -> dict[str, str]:
@@ -47,31 +43,28 @@ def text_of(path: Path) -> str:
 
 def json_objects(path: Path) -> list[Row]:
     """Every line that is a JSON object; all else is skipped."""
-    return [entry for entry in _lines(path) if isinstance(entry, dict)]
+    return [entry for entry in entries_of(path) if isinstance(entry, dict)]
 
 
-def printed_text(
-    path: Path, *, number: Callable[[Row], str | None], is_progress: Callable[[Row], bool] = lambda event: False
-) -> str:
-    """An agent's events, one a line, without what depends on chance.
+def steadied(entries: Iterable[Entry], place: Callable[[Row], object]) -> list[Entry]:
+    """Entries without the order that chance gave them: what tools do that run at the same time.
 
-    That is progress, whose pieces are as the agent happened to read them, and the order in which tools end that run at
-    the same time: events that have a ``number`` and follow upon each other are sorted by it.
+    Entries that have a ``place`` and follow upon each other are sorted by it; None is for those that stand where they
+    are.
     """
-    entries = [entry for entry in _lines(path) if isinstance(entry, str) or not is_progress(entry)]
-    numbers = [number(entry) if isinstance(entry, dict) else None for entry in entries]
-    ordered: list[Row | str] = []
-    for _, group in groupby(zip(numbers, entries, strict=True), lambda pair: pair[0] is not None):
-        ordered += [entry for _, entry in sorted(group, key=lambda pair: pair[0] or "")]
-    return json_lines_text(ordered)
+    placed = [(place(entry) if isinstance(entry, dict) else None, entry) for entry in entries]
+    ordered: list[Entry] = []
+    for _, group in groupby(placed, lambda pair: pair[0] is not None):
+        ordered += [entry for _, entry in sorted(group, key=lambda pair: cast("Any", pair[0] or 0))]
+    return ordered
 
 
-def _lines(path: Path) -> list[Row | str]:
+def entries_of(path: Path) -> list[Entry]:
     """The lines of a file, those that are JSON objects as such. A line ends at a line feed, nowhere else."""
     return [_object_or_text(line) for line in text_of(path).split("\n") if line]
 
 
-def _object_or_text(line: str) -> Row | str:
+def _object_or_text(line: str) -> Entry:
     try:
         parsed = json.loads(line) if line.startswith("{") else None
     except ValueError:

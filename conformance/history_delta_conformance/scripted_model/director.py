@@ -15,7 +15,7 @@ from typing import Literal
 
 from .reply import Reply, Tool, ToolCall, Usage
 from .scenario import Conversation, Scenario, Turn
-from .tools import concrete_call
+from .tools import concrete_calls
 
 _TITLE_CALL = re.compile(rb"\btitle\b", re.IGNORECASE)
 _BYTES_PER_TOKEN = 4
@@ -69,8 +69,8 @@ def reply_at(place: Place, scenario: Scenario, body: bytes, model: str, offered:
     turn = conversation.turns[done]
     text = _marked(conversation, done + 1, turn.text)
     calls = tuple(
-        ToolCall(f"call_{conversation.name}_{done + 1}_{number}".replace("-", "_"), *concrete_call(call, offered))
-        for number, call in enumerate(turn.calls if offered else (), start=1)
+        ToolCall(f"call_{conversation.name}_{done + 1}_{number}".replace("-", "_"), *call)
+        for number, call in enumerate(concrete_calls(turn.calls if offered else (), offered, body), start=1)
     )
     return _reply(body, model, Turn(text=text, reasoning=turn.reasoning, input_tokens=turn.input_tokens), calls)
 

@@ -15,6 +15,7 @@ class ToolCall:
     id: str
     name: str
     arguments: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,11 @@ class Reply:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as the request offers it; ``parameters`` is its JSON schema."""
+    """A tool as the request offers it; ``parameters`` is its JSON schema, ``namespace`` is where it stands in one."""
 
     name: str
     parameters: dict[str, Any]
+    namespace: str = ""
 
 
 _WORD = re.compile(r"\s*\S+\s*?|\s+")

@@ -19,8 +19,15 @@ __all__ = ["PING", "document", "offered_tools", "stream"]
 
 
 def offered_tools(request: Json) -> list[Tool]:
-    functions = [tool for tool in request.get("tools") or [] if tool.get("type") == "function"]
-    return [Tool(tool["name"], tool.get("parameters") or {}) for tool in functions]
+    return list(_functions(request.get("tools") or []))
+
+
+def _functions(tools: list[Json], namespace: str = "") -> Iterator[Tool]:
+    for tool in tools:
+        if tool.get("type") == "function":
+            yield Tool(tool["name"], tool.get("parameters") or {}, namespace)
+        elif tool.get("type") == "namespace":
+            yield from _functions(tool.get("tools") or [], tool["name"])
 
 
 def document(reply: Reply, request: Json) -> Json:
@@ -97,7 +104,8 @@ def _items(reply: Reply, request: Json) -> list[Json]:
         items.append(message | {"content": [part]})
     for number, call in enumerate(reply.calls):
         item = {"id": f"fc_{reply.id}_{number}", "type": "function_call", "status": "completed", "call_id": call.id}
-        items.append(item | {"name": call.name, "arguments": call.arguments})
+        namespace = {"namespace": call.namespace} if call.namespace else {}
+        items.append(item | {"name": call.name, **namespace, "arguments": call.arguments})
     return items
 
 

@@ -39,7 +39,13 @@ class Task(_Strict, frozen=True, tag="task"):
     prompt: str
 
 
-Call = Shell | Write | Read | Task
+class Wait(_Strict, frozen=True, tag="wait"):
+    """Waits for a sub-agent, counted from 1 in the order in which they were started, where starting one does not."""
+
+    sub_agent: int
+
+
+Call = Shell | Write | Read | Task | Wait
 
 
 class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,12 +5,13 @@ An agent without a tool for writing or reading (Codex) does it in its shell.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from .reply import Tool
-from .scenario import Call, Read, Shell, Task, Write
+from .scenario import Call, Read, Shell, Task, Wait, Write
 
 
 class NoSuchTool(LookupError):
@@ -21,27 +22,58 @@ _NAMES: dict[type[Call], tuple[str, ...]] = {
     Shell: ("bash", "shell", "exec_command", "shell_command", "terminal", "run_command"),
     Write: ("write", "write_file"),
     Read: ("read", "read_file"),
-    Task: ("task", "delegate_task"),
+    Task: ("task", "delegate_task", "spawn_agent"),
+    Wait: ("wait_agent",),
 }
 # The names that agents give to the same parameter.
 _COMMAND = ("command", "cmd")
 _PATH = ("filePath", "file_path", "path")
 _CONTENT = ("content", "contents")
+_PROMPT = ("prompt", "message", "goal")
+
+# How the answer to the call that started a sub-agent gives its id, inside a JSON string or not.
+_AGENT_ID = re.compile(rb'agent_id\\?"\s*:\s*\\?"([^"\\]+)')
+
+# A tool's name, its arguments as JSON text, and the tool's namespace.
+Concrete = tuple[str, str, str]
 
 
-def concrete_call(call: Call, offered: Sequence[Tool]) -> tuple[str, str]:
-    """The tool's name and its arguments as JSON text. Raises NoSuchTool."""
+def concrete_calls(calls: Sequence[Call], offered: Sequence[Tool], body: bytes = b"") -> list[Concrete]:
+    """The calls of a turn, in order; ``body`` is the request, which says the ids of sub-agents. Raises NoSuchTool.
+
+    Tasks become one call where the tool takes several: it is the only way to have them at work at the same time.
+    """
+    tool = _tool_for(Task, offered)
+    if tool is None or not _takes_several(tool):
+        return [_concrete_call(call, offered, body) for call in calls]
+    concrete = [_concrete_call(call, offered, body) for call in calls if not isinstance(call, Task)]
+    tasks = [{"goal": call.prompt, "context": call.description} for call in calls if isinstance(call, Task)]
+    return [_concrete(tool, {"tasks": tasks}), *concrete] if tasks else concrete
+
+
+def _concrete_call(call: Call, offered: Sequence[Tool], body: bytes) -> Concrete:
     tool = _tool_for(type(call), offered)
-    if tool is None and isinstance(call, Write | Read):
+    if tool is None and not isinstance(call, Shell | Task):
         call = in_shell(call)
         tool = _tool_for(Shell, offered)
     if tool is None:
         raise NoSuchTool(f"{type(call).__name__.lower()}: the request offers {[tool.name for tool in offered]}")
-    return tool.name, json.dumps(_arguments(call, tool), ensure_ascii=False)
+    return _concrete(tool, _arguments(call, tool, body))
 
 
-def in_shell(call: Write | Read) -> Shell:
-    """The same as a shell command, exact to the byte."""
+def _concrete(tool: Tool, arguments: dict[str, Any]) -> Concrete:
+    return tool.name, json.dumps(arguments, ensure_ascii=False), tool.namespace
+
+
+def _takes_several(tool: Tool) -> bool:
+    properties: dict[str, Any] = tool.parameters.get("properties", {})
+    return bool(properties.get("tasks", {}).get("type") == "array")
+
+
+def in_shell(call: Write | Read | Wait) -> Shell:
+    """The same as a shell command, exact to the byte; nothing is left to wait for where starting a sub-agent waits."""
+    if isinstance(call, Wait):
+        return Shell("true")
     if isinstance(call, Read):
         return Shell(f"cat {shlex.quote(call.path)}")
     return Shell(f"printf '%s' {shlex.quote(call.content)} > {shlex.quote(call.path)}")
@@ -52,7 +84,7 @@ def _tool_for(kind: type[Call], offered: Sequence[Tool]) -> Tool | None:
     return next((by_name[name] for name in _NAMES[kind] if name in by_name), None)
 
 
-def _arguments(call: Call, tool: Tool) -> dict[str, Any]:
+def _arguments(call: Call, tool: Tool, body: bytes) -> dict[str, Any]:
     properties: dict[str, Any] = tool.parameters.get("properties", {})
 
     def named(candidates: tuple[str, ...]) -> str:
@@ -68,9 +100,17 @@ def _arguments(call: Call, tool: Tool) -> dict[str, Any]:
         case Read(path=path):
             arguments = {named(_PATH): path}
         case Task(description=description, prompt=prompt):
-            arguments = {"description": description, "prompt": prompt, "subagent_type": "general"}
+            arguments = {"description": description, named(_PROMPT): prompt, "subagent_type": "general"}
             arguments = {name: value for name, value in arguments.items() if name in properties}
+        case Wait(sub_agent=number):
+            # A number without its sub-agent waits for none, which the agent then says.
+            arguments = {"targets": [found.decode() for found in _agent_ids(body)[number - 1 : number]]}
     return arguments | {name: "scripted" for name in _required_texts(tool) if name not in arguments}
+
+
+def _agent_ids(body: bytes) -> list[bytes]:
+    """The ids of the sub-agents that a request speaks of, in the order in which they were started."""
+    return list(dict.fromkeys(_AGENT_ID.findall(body)))
 
 
 def _required_texts(tool: Tool) -> list[str]:
