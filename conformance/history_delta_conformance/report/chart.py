@@ -12,6 +12,7 @@ LEFT, TOP, PLOT, BOTTOM, RIGHT = 62, 22, 150, 38, 8  # around and in the plot, i
 _NARROWEST = 300
 _TICKS = 4
 _GAP = 1
+_THINNEST = 0.5  # something is drawn for every figure but none and zero
 _LABELS_APART = 24
 
 Place = Callable[[int], float]  # bytes -> height of a bar
@@ -78,7 +79,7 @@ def _scale(name: str, pairs: Sequence[CallPair], height: Place, ticks: Sequence[
         left = LEFT + step * place + 1
         for which, figure, x in (("off", pair.off, left), ("on", pair.on, left + bar + _GAP)):
             if figure:
-                tall = round(height(figure), 2)
+                tall = max(_THINNEST, round(height(figure), 2))
                 bars.append((which, round(x, 2), round(TOP + PLOT - tall, 2), tall))
     places = [Tick(round(TOP + PLOT - height(tick), 2), size(tick).replace(".0 ", " ")) for tick in ticks]
     return Scale(name, tuple(places), tuple(bars))
@@ -96,7 +97,7 @@ def _linear(top: int) -> Place:
 def _even_ticks(top: int) -> list[int]:
     rough = top / _TICKS
     power = 10 ** math.floor(math.log10(rough)) if rough >= 1 else 1
-    step = next(int(factor * power) for factor in (1, 2, 5, 10) if factor * power >= rough)
+    step = next(int(factor * power) for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
     return list(range(0, top + 1, step))
 
 

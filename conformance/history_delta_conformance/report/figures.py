@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from .results import CallBytes, Cell, Report, RuleCount, RuleUsed, Verdict
+from .results import Cell, Report, RuleCount, RuleUsed, Verdict
 from .text import counted, exact, one_line, ratio, size
 
 # In the order in which a reader wants them.
@@ -91,15 +91,15 @@ def volume(cells: Iterable[Cell]) -> Volume:
 def call_pairs(cell: Cell) -> list[CallPair]:
     """The calls of both runs side by side: the nth call of a label with the nth of the same label, then what is left
     of the run with the transport off."""
-    waiting: dict[str, list[CallBytes]] = defaultdict(list)
-    for call in reversed(cell.off_calls):
-        waiting[call.label].append(call)
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for place in reversed(range(len(cell.off_calls))):
+        waiting[cell.off_calls[place].label].append(place)
     pairs = []
     for call in cell.calls:
-        off = waiting[call.label].pop().body_bytes if waiting[call.label] else None
+        off = cell.off_calls[waiting[call.label].pop()].body_bytes if waiting[call.label] else None
         pairs.append(CallPair(call.label, off, call.sent_bytes, call.kind))
-    left = {id(call) for calls in waiting.values() for call in calls}
-    return pairs + [CallPair(call.label, call.body_bytes, None) for call in cell.off_calls if id(call) in left]
+    left = sorted(place for places in waiting.values() for place in places)
+    return pairs + [CallPair(cell.off_calls[place].label, cell.off_calls[place].body_bytes, None) for place in left]
 
 
 def rule_totals(report: Report) -> list[tuple[RuleUsed, RuleCount]]:

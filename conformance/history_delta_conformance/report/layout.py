@@ -23,18 +23,20 @@ class Layout:
 
 def layout_for(rows: Sequence[str], scenarios: Sequence[str], width: int, height: int) -> Layout | None:
     """Agents as lines if all scenarios can be spelt out beside each other, else scenarios as lines, else agents as
-    lines with numbered scenarios; None if not even those fit."""
+    lines with numbered scenarios; None if not even those fit, or there are none."""
+    if not rows or not scenarios:
+        return None
     rows, scenarios = tuple(rows), tuple(scenarios)
-    room = width - max(map(len, rows), default=0)
+    room = width - max(map(len, rows))
     if sum(len(name) + _GAP for name in scenarios) <= room and len(rows) + 1 + _BESIDE <= height:
         return Layout(tuple((name,) for name in scenarios), scenarios, rows)
     heads = tuple(tuple(row.split()) for row in rows)
-    tall = max(map(len, heads), default=0)
-    wide = sum(max(map(len, head)) + _GAP for head in heads if head) + max(map(len, scenarios), default=0)
+    tall = max(map(len, heads))
+    wide = sum(max(map(len, head)) + _GAP for head in heads) + max(map(len, scenarios))
     if wide <= width and len(scenarios) + tall + _BESIDE <= height:
         return Layout(_bottom(heads, tall), rows, scenarios, by_scenario=True)
     numbers = [str(number) for number in range(1, len(scenarios) + 1)]
-    tall = max(map(len, numbers), default=0)
+    tall = max(map(len, numbers))
     legend = _wrapped([f"{number} {name}" for number, name in zip(numbers, scenarios, strict=True)], width)
     if len(scenarios) * _NARROW > room or len(rows) + tall + _BESIDE > height:
         return None

@@ -26,7 +26,7 @@ MARKS: dict[Verdict, str] = {"passed": "✅", "failed": "❌", "not-run": "⚠�
 _UNSTABLE = "~"
 _FITTING_HEADS = 90  # characters of column heads beside the first one that GitHub shows without scrolling
 # What marks text up, wherever it stands: links and emoji of GitHub's own among it.
-_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&@$]|:(?=//|[\w+-]+:)|(?<=www)\.)")
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&@$]|:(?=//|[a-z+][\w+-]*:)|(?<=www)\.)")
 # What starts a list or a heading where a line starts.
 _LINE_START = re.compile(r"^(\d*)([-+=.)])(?=\s|$)")
 
