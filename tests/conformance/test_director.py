@@ -4,8 +4,9 @@
 import json
 
 from history_delta_conformance.scripted_model import load_scenario
-from history_delta_conformance.scripted_model.director import direct
+from history_delta_conformance.scripted_model.director import direct, place_of
 from history_delta_conformance.scripted_model.reply import Tool
+from history_delta_conformance.scripted_model.scenario import Scenario, Turn
 
 TOOLS = [Tool(name, {"properties": {}}) for name in ("bash", "write", "read", "task")]
 TOOL_USE = load_scenario("tool-use")
@@ -70,3 +71,48 @@ def test_usage_grows_with_the_request_unless_the_turn_says_so():
     assert reply(compaction, *body).usage.input_tokens == compaction.turns[3].input_tokens
     small, large = reply(compaction, "go"), reply(compaction, "go" * 1000)
     assert small.usage.input_tokens < large.usage.input_tokens
+
+
+def label(scenario, *texts, tools=True):
+    return place_of(scenario, json.dumps([{"content": text} for text in texts]).encode(), tools).label
+
+
+def test_a_request_is_called_after_the_step_that_it_asks_for():
+    assert label(TOOL_USE, "go") == "tool-use 1"
+    assert label(TOOL_USE, "[tool-use step 2 of 12] x") == "tool-use 3"
+    assert label(TOOL_USE, "[tool-use step 12 of 12] x") == "tool-use 13"
+
+
+def test_side_calls_are_called_what_they_are_and_are_at_no_step():
+    for texts, wanted in [(("a title, please",), "title"), (("[tool-use step 2 of 12] x", "sum up"), "summary")]:
+        place = place_of(TOOL_USE, json.dumps(texts).encode(), has_tools=False)
+        assert (place.label, place.step) == (wanted, 0)
+
+
+def test_what_follows_a_compaction_is_the_step_after_it():
+    summary = reply(TOOL_USE, "[tool-use step 4 of 12] x", "a summary and a title", tools=[])
+    assert label(TOOL_USE, "system", summary.text, "go on") == "tool-use 5"
+
+
+def test_a_helper_and_its_own_side_calls_are_told_from_the_main_conversation():
+    prompt = SUB_AGENTS.turns[0].calls[0].prompt
+    assert label(SUB_AGENTS, prompt) == "helper 1"
+    assert label(SUB_AGENTS, prompt, "[helper step 1 of 3] x") == "helper 2"
+    assert label(SUB_AGENTS, prompt, "[helper step 1 of 3] x", tools=False) == "summary"
+    summary = reply(SUB_AGENTS, prompt, "[helper step 1 of 3] x", tools=[])
+    assert label(SUB_AGENTS, prompt, summary.text) == "helper 2"
+    assert label(SUB_AGENTS, "[sub-agents step 1 of 3] x", prompt, "[helper step 3 of 3] done") == "sub-agents 2"
+
+
+def test_where_no_turn_calls_a_tool_a_client_without_tools_takes_every_step():
+    talk = Scenario(name="talk", prompt="p", turns=(Turn(text="Hello."), Turn(text="Goodbye.")))
+    first = reply(talk, "hi", tools=[])
+    assert first.text == "[talk step 1 of 2] Hello."
+    assert reply(talk, "hi", first.text, "bye", tools=[]).text == "[talk step 2 of 2] Goodbye."
+    assert label(talk, "hi", first.text, "bye", tools=False) == "talk 2"
+
+
+def test_what_is_the_same_as_another_with_the_transport_off_says_the_same():
+    other = Scenario(name="other", prompt="p", turns=TOOL_USE.turns, same_off_as="tool-use")
+    assert reply(other, "go") == reply(TOOL_USE, "go")
+    assert label(other, "[tool-use step 2 of 12] x") == "tool-use 3"

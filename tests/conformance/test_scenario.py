@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario files: those of the package are sound, and a faulty one is refused with its fault named."""
+"""The scenarios that come with the package are sound."""
 
 import pytest
-from history_delta_conformance.scripted_model.scenario import Shell
-from history_delta_conformance.scripted_model.scenario_file import ScenarioError, load_scenario, scenario_names
+from history_delta_conformance.scripted_model import load_scenario, scenario_names
 
 
 def test_the_package_has_the_scenarios_that_the_runs_need():
@@ -24,28 +23,21 @@ def ends_of_prompts(turns):
     return sum(not turn.calls for turn in turns)
 
 
-def test_a_file_of_ones_own(tmp_path):
-    file = tmp_path / "own.toml"
-    file.write_text('name="own"\nprompt="p"\n[[turns]]\ntext="t"\ncalls=[{tool="shell",command="ls"}]\n')
-    assert load_scenario(file).turns[0].calls == (Shell("ls"),)
+@pytest.mark.parametrize("name", scenario_names())
+def test_each_is_described_in_a_line(name):
+    assert 0 < len(load_scenario(name).description) < 100
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ('name="x"\nprompt="p"\n', "turns"),
-        ('name="x"\nprompt="p"\n[[turns]]\ntxt="t"\n', "txt"),
-        ('name="x"\nprompt="p"\n[[turns]]\ntext="t"\ncalls=[{tool="dance"}]\n', "dance"),
-        ("name=", "own.toml"),
-    ],
-)
-def test_a_faulty_file_is_refused_with_the_fault_named(text, named, tmp_path):
-    file = tmp_path / "own.toml"
-    file.write_text(text)
-    with pytest.raises(ScenarioError, match=named):
-        load_scenario(file)
+FAULTY = [name for name in scenario_names() if load_scenario(name).faults]
 
 
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ScenarioError, match="tool-use"):
-        load_scenario("no-such")
+def test_every_way_for_the_model_to_fail_has_a_scenario():
+    kinds = {fault.kind for name in FAULTY for fault in load_scenario(name).faults}
+    assert kinds == {"status", "reset-before", "cut", "reset", "no-final-event", "short-length", "stall", "drip"}
+    statuses = {fault.status for name in FAULTY for fault in load_scenario(name).faults if fault.kind == "status"}
+    assert statuses == {429, 500, 503}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_where_the_model_fails_no_file_is_expected_whose_content_depends_on_what_the_agent_does_then(name):
+    assert "trace.txt" not in [file.path for file in load_scenario(name).files]

@@ -10,9 +10,11 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import pytest
-from history_delta_conformance.scripted_model import Recorder
+from history_delta_conformance.scripted_model import Recorder, scenario_names
 
 TEXT = {"type": "string"}
 FUNCTIONS = [
@@ -21,6 +23,8 @@ FUNCTIONS = [
     {"name": "read", "parameters": {"properties": {"filePath": TEXT}}},
 ]
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+COMMENT = b": ping\n\n"
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 HISTORY_KEY = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
@@ -42,7 +46,7 @@ def tools_in(dialect):
 
 def events_of(stream):
     """The JSON data of a stream's events; ``[DONE]`` as an event of that type."""
-    data = [line[len("data: ") :] for line in stream.splitlines() if line.startswith("data: ")]
+    data = [line[len("data: ") :] for line in stream.split("\n") if line.startswith("data: ")]
     return [{"type": "[DONE]"} if text == "[DONE]" else json.loads(text) for text in data]
 
 
@@ -260,14 +264,57 @@ async def raw_post(url, target, headers, body):
     writer.close()
 
 
+@pytest.mark.parametrize(
+    ("dialect", "ping"), [("chat", b": ping\n\n"), ("responses", b": ping\n\n"), ("messages", PING)]
+)
+async def test_pings_stand_between_the_events_of_a_stream(dialect, ping, start_model, http):
+    model = await start_model("tool-use")
+    body = request_body(dialect, "[tool-use step 1 of 12]", stream=True)
+    async with http.post(model.url + PATHS[dialect], json=body) as response:
+        stream = await response.read()
+    assert stream.count(ping) >= 3
+    assert all(event.startswith((b"data: ", b"event: ", b": ping")) for event in stream.split(b"\n\n") if event)
+
+
+async def test_tool_arguments_are_cut_inside_an_escape(start_model, http):
+    model = await start_model("tool-use")
+    body = request_body("chat", "[tool-use step 1 of 12]", stream=True)
+    async with http.post(model.url + PATHS["chat"], json=body) as response:
+        events = events_of(await response.text())
+    deltas = [choice["delta"] for event in events[:-1] for choice in event["choices"]]
+    pieces = [piece["function"]["arguments"] for delta in deltas for piece in delta.get("tool_calls", [])]
+    assert any(piece.endswith("\\") and not piece.endswith("\\\\") for piece in pieces)
+    json.loads("".join(pieces))
+
+
+async def test_a_reader_that_leaves_in_the_middle_is_no_error(start_model, http, caplog):
+    go_on = asyncio.Event()
+    model = await start_model("hello", pace=lambda _: go_on.wait())
+    response = await http.post(model.url + PATHS["chat"], json=request_body("chat", "go", stream=True))
+    await response.content.readany()
+    response.close()
+    go_on.set()
+    async with http.post(model.url + PATHS["chat"], json=request_body("chat", "go", stream=True)) as another:
+        assert (await another.read()).endswith(b"data: [DONE]\n\n")
+    assert caplog.records == []
+
+
+COMMAND = [sys.executable, "-m", "history_delta_conformance.scripted_model"]
+
+
 def test_runs_as_a_process(tmp_path):
     ready = tmp_path / "ready.json"
-    command = [sys.executable, "-m", "history_delta_conformance.scripted_model", "--scenario", "hello"]
+    command = [*COMMAND, "--scenario", "model-503", "--record", str(tmp_path / "record"), "--token-delay", "0.001"]
     process = subprocess.Popen([*command, "--ready-file", str(ready)], stderr=subprocess.PIPE, text=True)
     try:
         said = process.stderr.readline()
         answer = json.loads(ready.read_text())
         assert answer == {"url": said.split()[-1], "pid": process.pid}
+        body = json.dumps(request_body("chat", "go", "[model-503 step 2 of 6] x")).encode()
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(urllib.request.Request(answer["url"] + PATHS["chat"], body))
+        assert process.stderr.readline() == "scripted model: request 1, model-503 3: status 503\n"
+        assert (tmp_path / "record" / "0001.body").read_bytes() == body
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(10) == 0
     finally:
@@ -275,9 +322,40 @@ def test_runs_as_a_process(tmp_path):
         process.stderr.close()
 
 
-@pytest.mark.parametrize("options", [["--scenario", "no-such"], ["--listen", "here"], ["--listen", "127.0.0.1:x"]])
-def test_wrong_options_exit_2_with_one_line(options):
-    command = [sys.executable, "-m", "history_delta_conformance.scripted_model", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+def run_command(*options):
+    return subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scenario", "no-such"], "scripted model: no scenario 'no-such'"),
+        (["--listen", "here"], "argument --listen: expected HOST:PORT, got 'here'"),
+        (["--listen", "127.0.0.1:x"], "argument --listen: expected HOST:PORT, got '127.0.0.1:x'"),
+        (["--listen", "127.0.0.1:99999"], "scripted model: bind(): port must be 0-65535."),
+        (["--token-delay", "-1"], "argument --token-delay: expected seconds, 0 or more, got '-1'"),
+        (["--token-delay", "nan"], "argument --token-delay: expected seconds, 0 or more, got 'nan'"),
+    ],
+)
+def test_wrong_options_exit_2_and_say_what_was_expected(options, said):
+    done = run_command(*options)
     assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_check_says_what_a_scenario_holds_or_what_is_wrong_with_it(tmp_path):
+    good = run_command("--check", "--scenario", "model-drip")
+    assert (good.returncode, good.stdout) == (0, "model-drip: 6 steps; faults: drip at model-drip 3\n")
+    file = tmp_path / "own.toml"
+    file.write_text('prompt = "p"\n[[turns]]\ntext = "t"\ncalls = [{ tool = "dance" }]\n')
+    bad = run_command("--check", "--scenario", str(file))
+    assert bad.returncode == 2
+    assert bad.stderr.startswith(f"scripted model: {file}:4: turns[0].calls[0].tool: expected one of shell, ")
+
+
+def test_list_names_and_describes_the_scenarios():
+    listed = run_command("--list")
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == scenario_names()
+    assert "the model answers 503 once" in listed.stdout
