@@ -104,8 +104,14 @@ class _Request(object):
             raise
         self._record.update(status=response.status_code)
         if self._calls.logs:
-            watch(httpx_objects.library_of(self._request), response, self._record)
+            self._watch(response)
         return response
+
+    def _watch(self, response: Any) -> None:
+        try:
+            watch(httpx_objects.library_of(self._request), response, self._record)
+        except Exception as error:
+            self._calls.fault(error)
 
     def _response(self) -> Steps:
         if self._request.method != "POST" or dialect_of(self._target) is None:
@@ -131,19 +137,25 @@ class _Request(object):
 
     def _ask(self) -> Steps:
         """Find out what the core wants to know of the server before this call, if anything."""
-        core = self._calls.core
-        path = core.capabilities_target(self._target)
-        if path is None:
-            return
-        deadline = time.monotonic() + QUESTION_SECONDS
+        try:
+            path = self._calls.core.capabilities_target(self._target)
+            if path is not None:
+                yield from self._ask_at(path)
+        except Exception as error:
+            self._calls.fault(error)
+
+    def _ask_at(self, path: str) -> Steps:
+        core, deadline = self._calls.core, time.monotonic() + QUESTION_SECONDS
         try:
             response = yield Send(httpx_objects.question_like(self._request, path, self._question(), deadline))
             body = yield Read(response, MAX_ANSWER_BYTES, deadline)
-            if len(body) > MAX_ANSWER_BYTES or time.monotonic() > deadline:
-                raise ValueError("too long or too late to say anything about capabilities")
-            core.capabilities_answered(response.status_code, httpx_objects.headers_of(response), body)
         except Exception:  # whatever an agent's transport may raise
             core.capabilities_failed()
+            return
+        if len(body) > MAX_ANSWER_BYTES or time.monotonic() > deadline:
+            core.capabilities_failed()
+        else:
+            core.capabilities_answered(response.status_code, httpx_objects.headers_of(response), body)
 
     def _question(self) -> Headers:
         hosts = values(self._headers, "host") or [authority(self._calls.upstream)]
