@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from itertools import pairwise
 
 import pytest
 from history_delta_conformance.report.chart import LEFT, PLOT, TOP, Chart, Scale, chart_of
@@ -60,7 +61,7 @@ def test_bars_of_all_calls_stand_apart_and_inside(number: int) -> None:
     chart = drawn(*[(1_000, 500)] * number)
     bars = sorted((x, x + chart.bar) for _, x, _, _ in scale(chart, "linear").bars)
     assert len(bars) == 2 * number
-    assert all(before[1] < after[0] for before, after in zip(bars, bars[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(bars))
     assert bars[0][0] >= LEFT
     assert bars[-1][1] <= chart.width
     assert chart.bar >= 3

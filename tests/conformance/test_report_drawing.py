@@ -44,7 +44,7 @@ def test_80_by_24_shows_every_cell_its_mark_and_who_runs() -> None:
     assert grid["codex responses"][15:] == ["·"] * 10
     assert grid["opencode messages"][:14] == ["✓"] * 2 + ["-"] * 12
     assert "⠋ status-429/codex responses: transport on" in lines
-    assert lines[-1].startswith("━━━━━━━━━━─────── ")
+    assert lines[-1].startswith("━━━━━━━━━─────── 84/149  1 failed  ")
 
 
 def test_the_last_line_has_the_figures() -> None:

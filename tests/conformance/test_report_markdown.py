@@ -132,7 +132,7 @@ def test_hostile_text_opens_no_column() -> None:
     "text", [HOSTILE, "# a", "- a", "1. a", "+", "a_b_c `d` **e** ~~f~~", "<b>", "[a](b)", "&lt;", "\\"]
 )
 def test_escaped_text_reads_as_it_is(text: str) -> None:
-    (opened, inline, closed) = PARSER.parse(escape(text))
+    opened, inline, closed = PARSER.parse(escape(text))
     assert (opened.type, closed.type) == ("paragraph_open", "paragraph_close")
     assert "".join(child.content for child in inline.children or ()).split() == escape_free(text).split()
 

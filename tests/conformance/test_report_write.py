@@ -47,6 +47,6 @@ def test_a_form_that_cannot_be_made_leaves_the_older_report_whole(
 
 def test_what_cannot_be_replaced_leaves_nothing_half_written(tmp_path: Path) -> None:
     (tmp_path / "junit.xml" / "in-the-way").mkdir(parents=True)
-    with pytest.raises(OSError, match="junit.xml"):
+    with pytest.raises(OSError, match=r"junit\.xml"):
         write_report(good_report(), tmp_path)
     assert not [path.name for path in tmp_path.iterdir() if "partial" in path.name]
