@@ -5,6 +5,7 @@ from .base import Agent, AgentResult, Launch, Task
 from .builtin import BuiltIn
 from .codex import Codex
 from .hermes import Hermes
+from .hermes_library import HermesLibrary
 from .installing import InstallError
 from .kilo import Kilo
 from .opencode import OpenCode
@@ -12,7 +13,8 @@ from .pi import Pi
 from .running import make_workspace, run_agent, workspace_changes, wrong_files
 from .versions import Prepared, installed_version, prepare, use_executable
 
-AGENTS: dict[str, Agent] = {agent.name: agent for agent in (BuiltIn(), OpenCode(), Codex(), Pi(), Hermes(), Kilo())}
+_ALL = (BuiltIn(), OpenCode(), Codex(), Pi(), Hermes(), HermesLibrary(), Kilo())
+AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ALL}
 
 __all__ = [
     "AGENTS",
