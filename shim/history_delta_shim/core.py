@@ -235,7 +235,7 @@ class Core(object):
 class ModelCall(object):
     """One request of the agent: what to send for it, and what to do with what comes back.
 
-    ``headers`` and ``body`` are what to send now; framing headers (Host, Connection, Content-Length,
+    ``headers`` and ``body`` are what to send now; framing headers (Host's value, Connection, Content-Length,
     Transfer-Encoding) are the caller's. ``kind`` and ``reason`` are for logs; ``refusal`` is (status, headers, body)
     for the agent after REFUSE.
     """

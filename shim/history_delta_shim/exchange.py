@@ -17,7 +17,7 @@ from .body_budget import BodyBudget, Lease
 from .connection import AgentLeft, Broken
 from .core import REFUSE, RELAY, RESEND, Core, ModelCall
 from .forwarding import Forwarding
-from .headers import FRAMING, Headers, end_to_end, tokens
+from .headers import Headers, end_to_end, tokens
 from .log import Log, describe
 from .probe import Probe
 from .relay import framing_for, head_for, relay
@@ -155,7 +155,7 @@ class Exchange(object):
         if self._shared.log_body_hash:
             self._record["sha256"] = hashlib.sha256(body).hexdigest()
         self._shared.probe.ask(self._request.target)
-        headers = end_to_end(self._request.headers, without=FRAMING + ("expect",))
+        headers = end_to_end(self._request.headers, without=REQUEST_FRAMING)
         call = self._start(lambda: self._shared.core.start(self._request.method, self._request.target, headers, body))
         if call is None:
             return self._pass_through([body], "core-failed")

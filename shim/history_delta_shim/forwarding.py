@@ -48,14 +48,14 @@ class Forwarding(object):
         Raises Unreachable, Broken, AgentLeft, and of the agent's body http1.ProtocolError and http1.Incomplete.
         """
         chunked = http1.is_chunked(self._request)
-        headers = end_to_end(self._request.headers, without=("host", "expect")) + added
+        headers = end_to_end(self._request.headers, without=("expect",)) + added
         connection = self._open(self._head(headers + ([("Transfer-Encoding", "chunked")] if chunked else [])))
         connection.all_sent = connection.all_sent and self._upload(connection, pieces, chunked)
         return self._response(connection)
 
     def _head(self, headers: Headers) -> bytes:
         target = self._upstream.target(self._request.target)
-        return http1.request_head(self._request.method, target, self._upstream.hop_headers() + headers)
+        return http1.request_head(self._request.method, target, self._upstream.hop_headers(headers))
 
     def _open(self, data: bytes) -> Connection:
         """A connection on which the first bytes of the request are written, or as many as the upstream let us."""

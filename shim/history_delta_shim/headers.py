@@ -25,6 +25,8 @@ _HOP_BY_HOP = frozenset(
 )
 # What says where a message ends or whom it is for: set anew on each hop, and never taken from a trailer.
 FRAMING = ("content-length", "host", "trailer")
+# Of a request: whom it is for is said where and as the agent says it (see ``addressed``).
+REQUEST_FRAMING = ("content-length", "trailer", "expect")
 # Naming one of these in Connection does not take it away: they say where a message ends or whom it is for.
 _NOT_BY_CONNECTION = frozenset(["content-length", "content-type", "content-encoding", "host", "authorization"])
 
@@ -49,6 +51,15 @@ def end_to_end(headers: Headers, without: Tuple[str, ...] = ()) -> Headers:
     """What may travel on: no hop-by-hop header, none that Connection names, none of ours, none of ``without``."""
     dropped = _HOP_BY_HOP.union(without, (t for t in tokens(headers, "connection") if t not in _NOT_BY_CONNECTION))
     return [(name, value) for name, value in strip_own(headers) if name.lower() not in dropped]
+
+
+def addressed(headers: Headers, authority: str) -> Headers:
+    """A request's headers for another host: its name stands where the agent put the first one, in the agent's case."""
+    first = next((index for index, (name, _) in enumerate(headers) if name.lower() == "host"), None)
+    if first is None:
+        return [("Host", authority)] + headers
+    rest = [header for header in headers[first + 1 :] if header[0].lower() != "host"]
+    return headers[:first] + [(headers[first][0], authority)] + rest
 
 
 def strip_own(headers: Headers) -> Headers:

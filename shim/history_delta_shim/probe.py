@@ -48,7 +48,7 @@ class Probe(object):
             self._upstream.release(connection)
 
     def _exchange(self, connection: Connection, path: str, deadline: float) -> Tuple[int, Headers, bytes]:
-        headers = self._upstream.hop_headers() + [("Accept", "application/json")]
+        headers = self._upstream.hop_headers([("Accept", "application/json")])
         headers.append((wire.VERSION_HEADER, str(wire.PROTOCOL_VERSION)))
         connection.begin("GET")
         connection.send(http1.request_head("GET", self._upstream.target(path), headers))

@@ -12,7 +12,7 @@ from typing import Any, Callable, List, Optional
 
 from . import http1, sockets
 from .connection import Broken, Connection, NotSent, TimedOut
-from .headers import Headers
+from .headers import Headers, addressed
 from .origin import Origin, authority, host_port, url
 from .proxy_env import Proxy
 
@@ -40,9 +40,9 @@ class Upstream(object):
         """The request target on the wire: absolute where a proxy reads it."""
         return url(self.origin) + target if self.proxy and self.origin.scheme == "http" else target
 
-    def hop_headers(self) -> Headers:
-        """Headers for the next hop alone: whom the request is for, and a proxy's credentials where it reads them."""
-        headers = [("Host", authority(self.origin))]
+    def hop_headers(self, headers: Headers) -> Headers:
+        """The headers for the next hop: whom the request is for, and a proxy's credentials where it reads them."""
+        headers = addressed(headers, authority(self.origin))
         if self.proxy and self.proxy.authorization and self.origin.scheme == "http":
             headers.append(("Proxy-Authorization", self.proxy.authorization))
         return headers

@@ -4,13 +4,15 @@
 import asyncio
 import itertools
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from history_delta_conformance.agents import AGENTS, Task, make_workspace, run_agent, wrong_files
 from history_delta_conformance.builtin_agent.tools import run_tool
-from history_delta_conformance.scripted_model import load_scenario
+from history_delta_conformance.scripted_model import ScriptedModel, load_scenario, scenario_names
 
 TOOL_USE = load_scenario("tool-use")
 
@@ -38,6 +40,126 @@ def assert_each_history_begins_with_the_last(dialect, bodies):
         assert len(longer) > len(shorter)
 
 
+@pytest.fixture
+def do(start_model, tmp_path):
+    """Have the agent do a scenario's task at a model of its own: the result, what the model got and the task."""
+
+    async def do(name, dialect="chat", agent=AGENTS["builtin"], **changed):
+        scenario = load_scenario(name)
+        model = await start_model(name)
+        workspace = make_workspace(tmp_path / f"{name}-{dialect}")
+        task = Task(model.url, dialect, workspace, scenario.prompt, tmp_path / f"run-{name}-{dialect}", timeout=60)
+        wanted = frozenset(scenario.needs)
+        task = replace(task, follow_ups=scenario.follow_ups, window=scenario.window, wanted=wanted, **changed)
+        result = await run_agent(agent, task)
+        return result, model.recorder.recordings, task
+
+    return do
+
+
+def labels(recordings):
+    return [recording.label for recording in recordings]
+
+
+def session_of(task):
+    return [json.loads(line) for line in AGENTS["builtin"].session_record(task)["session"].splitlines()]
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("name", scenario_names())
+async def test_it_can_play_every_scenario(name, dialect, do):
+    result, recordings, task = await do(name, dialect)
+    scenario = load_scenario(name)
+    assert result.exit_status == 0, result.stderr.read_text()
+    assert result.final_text.endswith(scenario.final_text)
+    assert wrong_files(task.workspace, scenario) == []
+    assert [recording.fault for recording in recordings if recording.fault] == [fault.kind for fault in scenario.faults]
+    steps = [label for label in dict.fromkeys(labels(recordings)) if label.startswith(f"{scenario.marker} ")]
+    assert steps == [f"{scenario.marker} {step + 1}" for step in range(len(scenario.turns))]
+
+
+def header(recording, name):
+    return next((value.decode() for key, value in recording.headers if key.decode().lower() == name), None)
+
+
+async def test_two_helpers_have_sessions_of_their_own_and_work_at_the_same_time(tmp_path):
+    scenario = load_scenario("sub-agents")
+    both = asyncio.Barrier(2)
+
+    async def meet(recording):
+        if recording.label == "helper 1" and recording.number not in met:
+            met.add(recording.number)
+            await asyncio.wait_for(both.wait(), 30)
+
+    met = set()
+    async with ScriptedModel(scenario, pace=meet) as model:
+        workspace = make_workspace(tmp_path / "workspace")
+        task = Task(model.url, "chat", workspace, scenario.prompt, tmp_path / "run", timeout=60)
+        result = await run_agent(AGENTS["builtin"], task)
+    assert result.exit_status == 0, result.stderr.read_text()
+    sessions = {
+        (header(seen, "x-session-id"), header(seen, "x-parent-session-id")) for seen in model.recorder.recordings
+    }
+    assert sessions == {("builtin", None), ("builtin.1", "builtin"), ("builtin.2", "builtin")}
+    first = [recording.body for recording in model.recorder.recordings if recording.label == "helper 1"]
+    assert first[0] == first[1]
+    assert b'"task"' not in first[0]
+    order = [event["session"] for event in session_of(task)]
+    assert [session for session, _ in itertools.groupby(order)] == ["builtin", "builtin.1", "builtin.2"]
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+async def test_compaction_is_one_call_without_tools_and_then_a_history_of_a_summary(dialect, do):
+    _, recordings, _ = await do("compaction", dialect)
+    seen = labels(recordings)
+    assert seen == [*(f"compaction {step}" for step in range(1, 5)), "summary", *(f"compaction {n}" for n in (5, 6, 7))]
+    summary = seen.index("summary")
+    assert not json.loads(recordings[summary].body).get("tools")
+    assert len(recordings[summary + 1].body) < len(recordings[summary - 1].body) / 2
+    assert load_scenario("compaction").summary.encode() in recordings[summary + 1].body
+
+
+async def test_a_title_is_asked_for_where_it_is_wanted(do):
+    _, recordings, _ = await do("title-call")
+    assert labels(recordings)[0] == "title"
+    assert "title" not in labels((await do("short-task"))[1])
+
+
+async def test_the_same_twice(do):
+    name = "sub-agents"
+    _, first, task = await do(name)
+    record, usage = session_of(task), AGENTS["builtin"].usage(task)
+    shutil.rmtree(task.workspace)
+    shutil.rmtree(task.folder)
+    _, second, task = await do(name)
+    assert session_of(task) == record
+    assert AGENTS["builtin"].usage(task) == usage
+    assert sorted(recording.body for recording in first) == sorted(recording.body for recording in second)
+
+
+async def test_what_arrived_before_a_break_is_forgotten(do):
+    _, recordings, task = await do("model-cut-after-tool-call")
+    third = [recording.body for recording in recordings if recording.label == "model-cut-after-tool-call 3"]
+    assert len(third) == 2
+    assert third[0] == third[1]
+    assert (task.workspace / "trace.txt").read_text().split() == ["one", "three", "five"]
+    assert [event["what"] for event in session_of(task) if event["event"] == "failure"] == [
+        "the connection or the stream broke"
+    ]
+
+
+async def test_it_waits_as_long_as_the_model_asks_for(do):
+    result, _, _ = await do("model-429-retry-after")
+    assert result.seconds >= 1
+
+
+async def test_usage_is_the_sum_of_what_the_model_said(do):
+    _, recordings, task = await do("short-task")
+    usage = AGENTS["builtin"].usage(task)
+    assert usage["answers"] == len(recordings)
+    assert usage["input_tokens"] == sum(len(recording.body) // 4 for recording in recordings)
+
+
 BEGINNING = {
     "chat": {"choices": [{"index": 0, "delta": {"content": "I will"}, "finish_reason": None}]},
     "responses": {"type": "response.output_text.delta", "delta": "I will"},
@@ -50,23 +172,28 @@ BEGINNING = {
 async def test_a_stream_that_breaks_off_is_a_failure(dialect, ending, tmp_path):
     data = b"data: %s\n\n" % json.dumps(BEGINNING[dialect]).encode()
     response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(data), data)
-    result = await run_against(response + ending, dialect, tmp_path)
+    result, connections = await run_against(response + ending, dialect, tmp_path)
     assert result.exit_status == 1
     assert result.stderr.read_text().count("\n") == 1
+    assert connections == 3
 
 
-async def test_an_error_of_the_model_is_a_failure_that_shows_it(tmp_path):
-    response = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\nno model!"
-    result = await run_against(response, "chat", tmp_path)
+@pytest.mark.parametrize(("status", "attempts"), [(503, 3), (429, 3), (400, 1), (409, 1)])
+async def test_an_error_of_the_model_is_a_failure_that_shows_it(status, attempts, tmp_path):
+    response = b"HTTP/1.1 %d No\r\nContent-Length: 9\r\n\r\nno model!" % status
+    result, connections = await run_against(response, "chat", tmp_path)
     assert result.exit_status == 1
-    assert "503" in result.stderr.read_text()
-    assert "no model!" in result.stderr.read_text()
+    assert f"status {status}: no model!" in result.stderr.read_text()
+    assert connections == attempts
 
 
 async def run_against(response, dialect, tmp_path):
     """Run the agent against a server that sends these bytes and closes."""
 
+    connections = []
+
     async def answer(reader, writer):
+        connections.append(writer)
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         await reader.readexactly(length)
@@ -77,7 +204,7 @@ async def run_against(response, dialect, tmp_path):
     async with server:
         origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         task = Task(origin, dialect, make_workspace(tmp_path / "workspace"), "go", tmp_path / "run", timeout=60)
-        return await run_agent(AGENTS["builtin"], task)
+        return await run_agent(AGENTS["builtin"], task), len(connections)
 
 
 def test_tools_answer_failures_instead_of_raising(tmp_path):

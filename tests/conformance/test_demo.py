@@ -43,7 +43,9 @@ def test_json_is_one_document_and_keep_keeps_the_evidence(tmp_path):
 
 
 def test_an_agent_that_fails_is_a_failure_whose_traces_are_kept(tmp_path):
-    done = demo("--agent", "builtin", "--scenario", "sub-agents", TMPDIR=str(tmp_path))
+    scenario = tmp_path / "refused.toml"
+    scenario.write_text('extends = "hello"\nfaults = [{ step = 1, kind = "status", status = 400 }]\n')
+    done = demo("--agent", "builtin", "--scenario", str(scenario), TMPDIR=str(tmp_path))
     assert done.returncode == 1
     assert "did not do the task: ended with status 1" in done.stdout
     [kept] = tmp_path.glob("history-delta-demo-*")

@@ -70,11 +70,7 @@ def show_summary(console: Console, results: Sequence[CaseResult]) -> None:
     if not_run:
         show("\n[bold]Not run[/]")
     for result in not_run:
-        show(
-            f"  {result.case.name:<13} {escape(result.case.title)}: {escape(result.reason)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        show(f"  {result.case.name:<13} {escape(result.case.title)}: {escape(result.reason)}")
     counts = Counter(result.outcome for result in results)
     words = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "error", "not-run") if counts[outcome]]
     show(f"\n{len(results)} cases: {', '.join(words) or 'none'}")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases: the limits, as this server has them. SPEC.md sections 6.6, 6.7, 8 and 10.1."""
 
+import asyncio
 import gzip
+import io
 import secrets
 
 from history_delta_protocol import wire as names
@@ -10,7 +12,7 @@ from ..base import NotRun
 from ..check import complete, expect, refused, resync, speaks, status, told
 from ..frames import body_of, broken, conversation, delta, encoded, message, self_contained
 from ..registry import SERVER
-from ..wire import Response
+from ..wire import Connection, Response
 from .memory import PeakMemory
 from .target import Target, new_id
 
@@ -19,7 +21,7 @@ _SPARE = 64 * names.MIB
 # How far a case goes in search of a limit that nobody tells.
 _MOST_CALLS = 300
 _MOST_BYTES = 160 * names.MIB
-_MOST_HISTORY = 640 * names.MIB
+_HISTORIES = (320 * names.MIB, 960 * names.MIB)
 
 
 def _padded(line_bytes: int) -> bytes:
@@ -73,8 +75,6 @@ async def _bomb(target: Target) -> None:
 
 def _bomb_of(start: bytes, size: int) -> bytes:
     """One gzip member that says ``start`` and then so many zeros, made without ever holding them."""
-    import io
-
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=1, mtime=0) as packed:
         packed.write(start)
@@ -120,10 +120,8 @@ async def _calls(target: Target) -> None:
     complete(await again.read_response())
 
 
-async def _refusal_or_call(target: Target, connection) -> Response | None:  # type: ignore[no-untyped-def]
+async def _refusal_or_call(target: Target, connection: Connection) -> Response | None:
     """Whichever comes of a request: a response of the server's own, or (None) a call at the model."""
-    import asyncio
-
     response = asyncio.ensure_future(connection.read_response())
     call = asyncio.ensure_future(target.model.next_call())
     done, pending = await asyncio.wait((response, call), return_when=asyncio.FIRST_COMPLETED)
@@ -164,19 +162,19 @@ async def _head(target: Target) -> None:
 
 @SERVER.case("7.9", "histories beyond what a server holds are let go of: a resync answers", "S-30", timeout=300)
 async def _histories(target: Target) -> None:
-    first = body_of([message(secrets.token_hex(4 * names.MIB))])
-    await target.hold(first)
-    held = 0
-    while held < _MOST_HISTORY:
-        body = body_of([message(secrets.token_hex(4 * names.MIB))])
-        await target.hold(body)
-        held += len(body)
-        if held % (16 * len(body)):
-            continue
+    for octets in _HISTORIES:
+        first = body_of([message(secrets.token_hex(4 * names.MIB))])
+        await target.hold(first)
+        held = 0
+        while held < octets:
+            latest = body_of([message(secrets.token_hex(4 * names.MIB))])
+            await target.hold(latest)
+            held += len(latest)
+        # Asking after it before would have kept it.
         response = await target.frame(encoded(delta(first, first)))
-        if response.status == 409:
+        if response.status == names.RESYNC_STATUS:
             resync(response, names.RESYNC_UNKNOWN_BASE, names.RESYNC_UNKNOWN_HEAD, names.RESYNC_UNKNOWN_TAIL)
-            await target.still_held(body)
+            await target.still_held(latest)
             return
         await target.taken(first, response)
-    raise NotRun(f"no limit was met with {_MOST_HISTORY} octets of histories")
+    raise NotRun(f"no limit was met with {octets} octets of histories")

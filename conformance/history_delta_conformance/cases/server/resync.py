@@ -76,7 +76,7 @@ async def _amplified(target: Target) -> None:
     old = body_of([message("x" * size)])
     await target.hold(old)
     copies = frame.Pieces(0, [(0, size)] * names.MAX_PIECES)
-    made = delta(old, old)._replace(edits=[frame.Edit(1, 0, [(b",", copies)] * 200)])
+    made = delta(old, old)._replace(edits=[frame.Edit(1, 0, [(b",", copies)] * 70)])
     memory = PeakMemory(target.server)
     resync(await target.frame(encoded(made)), names.RESYNC_MISMATCH)
     growth = memory.growth()
