@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .base import Case, CaseResult
 from .requirements import REQUIREMENTS
 
+_SHOWN_LINES = 12
 _MARKS = {
     "passed": "[green]passed[/]",
     "failed": "[bold red]FAILED[/]",
@@ -87,6 +88,6 @@ def _show_fault(show: Callable[[str], None], result: CaseResult) -> None:
     for name, text in lines:
         show(f"  {name + ':':<10}{escape(text)}")
     if result.exchange:
-        show("  exchange:")
-    for line in result.exchange:
+        show("  exchange:" if len(result.exchange) <= _SHOWN_LINES else "  the end of the exchange (--json has more):")
+    for line in result.exchange[-_SHOWN_LINES:]:
         show(f"    {escape(line)}")

@@ -13,12 +13,25 @@ class Transcript:
     def __init__(self) -> None:
         self._entries: deque[tuple[str, str, bytes, int]] = deque(maxlen=_MOST_ENTRIES)
         self._dropped = 0
+        self._stopped = False
 
     def note(self, where: str, what: str, data: bytes = b"") -> None:
         """``where`` names the connection, ``what`` says what happened there: ``sent``, ``received``, ``reset``."""
+        if self._stopped:
+            return
         if len(self._entries) == _MOST_ENTRIES:
             self._dropped += 1
         self._entries.append((where, what, data[:_MOST_BYTES], len(data)))
+
+    def restart(self) -> None:
+        """What came before does not matter any more."""
+        if not self._stopped:
+            self._entries.clear()
+            self._dropped = 0
+
+    def stop(self) -> None:
+        """What is to be shown has happened: nothing more is noted."""
+        self._stopped = True
 
     def lines(self) -> tuple[str, ...]:
         first = [f"({self._dropped} earlier ones are left out)"] if self._dropped else []

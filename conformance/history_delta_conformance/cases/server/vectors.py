@@ -186,9 +186,11 @@ async def put(target: Target, file: str, family: Family) -> None:
         if not await _can_be_put(target, vector):
             continue
         count += 1
+        target.transcript.restart()
         try:
             await _put_one(target, file, vector)
         except CaseFailed as failure:
+            target.transcript.stop()
             failures.append((vector, failure))
     if failures:
         vector, first = failures[0]
