@@ -2,6 +2,7 @@
 """An agent that calls its model with an httpx client of its own, a new one each time, as Hermes does."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx2
 from history_delta_shim.httpx_transport import AsyncTransport, Transport
 
 LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
+_TRUST = ssl.create_default_context()  # loading it takes longer than a call
 
 
 class Caller:
@@ -17,7 +19,7 @@ class Caller:
 
     def __init__(self, library: Any, asynchronous: bool, **options: Any) -> None:
         self.library, self.asynchronous, self.options = library, asynchronous, options
-        self.verify: Any = True
+        self.verify: Any = _TRUST
 
     def post(self, url: str, body: Any, headers: Any = (), **more: Any) -> Any:
         """The response, which has been read; raises what the client raises."""
