@@ -15,7 +15,7 @@ def capabilities(settings: Settings) -> Answer:
         "encodings": ["gzip"],
         "limits": {
             "frame_line_bytes": settings.max_frame_line_bytes,
-            "body_bytes": min(settings.max_body_bytes, settings.max_rollout_bytes_in_flight),
+            "body_bytes": settings.frame_limit[0],
             "messages": wire.MAX_MESSAGES,
             "pieces": wire.MAX_PIECES,
         },

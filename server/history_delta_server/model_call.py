@@ -102,18 +102,19 @@ class ModelCalls:
         report: Report,
     ) -> Request:
         limits = self._settings
-        sent = await read_frame(request, ticket, limits.max_body_bytes, limits.agent_pause_seconds)
+        largest, _ = limits.frame_limit
+        sent = await read_frame(request, ticket, largest, limits.agent_pause_seconds)
         report.received_bytes = len(sent)
         begun = time.perf_counter()
-        data = await unpacked(request, sent, ticket, limits.max_body_bytes)
+        data = await unpacked(request, sent, ticket, largest)
         rebuilt = await _in_slices(
             rebuild_frame_in_steps(
                 histories,
                 _dialect(incoming),
                 data,
-                limits.max_body_bytes,
+                largest,
                 limits.max_frame_line_bytes,
-                admit=lambda length: self._admit(length, ticket),
+                admit=ticket.resize,
             )
         )
         report.rebuild_seconds = time.perf_counter() - begun
@@ -122,13 +123,6 @@ class ModelCalls:
         content_type = None if rebuilt.content_type is None else rebuilt.content_type.encode("latin-1")
         onward = headers.replaced(onward, b"Content-Type", content_type)
         return self._whole(incoming, rebuilt, onward, report)
-
-    def _admit(self, length: int, ticket: Ticket) -> None:
-        """A frame buys no more at once than a rollout may have in flight, also where it is alone."""
-        limit = self._settings.max_rollout_bytes_in_flight
-        if length > limit:
-            raise TooLarge(f"the rebuilt body ({length} bytes)", limit, "max_rollout_bytes_in_flight")
-        ticket.resize(length)
 
     async def _from_full(
         self,
@@ -196,7 +190,7 @@ class ModelCalls:
         except Malformed as error:
             raise errors.refusal(dialect, 400, wire.MALFORMED_CODE, str(error)) from error
         except TooLarge as error:
-            raise errors.too_large(dialect, str(error)) from error
+            raise errors.too_large(dialect, self._told(error)) from error
         except TimeoutError as error:
             raise errors.paused(dialect, self._settings.agent_pause_seconds) from error
         except Busy as error:
@@ -206,6 +200,11 @@ class ModelCalls:
         except Resync as error:
             report.resync = error.reason
             raise errors.resync(dialect, error.reason) from error
+
+    def _told(self, error: TooLarge) -> str:
+        """Who decodes knows the limit, but not which of two settings it comes from."""
+        limit, setting = self._settings.frame_limit
+        return str(error).replace("max_body_bytes", setting) if error.limit == limit else str(error)
 
 
 def _dialect(incoming: Incoming) -> Dialect:

@@ -75,12 +75,14 @@ def classify(method: str, raw_target: str, raw_headers: Headers, rules: Rules) -
     """Raises Refused for what we answer ourselves."""
     target = origin_form(raw_target)
     dialect = dialect_of(target)
-    segments = _segments(target, dialect)
     is_frame = headers.names_frame(raw_headers)
-    _refuse_foreign(segments, raw_headers)
+    _refuse_foreign(raw_headers)
     if is_frame and not rules.enabled:
         raise errors.resync(dialect, wire.RESYNC_DISABLED)
     rollout, path = _rollout(target, raw_headers, dialect)
+    segments = _segments(target, dialect)
+    if _RESERVED in segments:
+        raise errors.not_found()
     speaks, delivery = _protocol_headers(raw_headers, dialect, is_frame) if rules.enabled else (False, None)
     route, reason = _route(method, segments, dialect, rollout, rules)
     if is_frame and route is not Route.MODEL_CALL:
@@ -108,13 +110,11 @@ def _segments(target: str, dialect: Dialect | None) -> list[str]:
     return segments
 
 
-def _refuse_foreign(segments: list[str], raw_headers: Headers) -> None:
+def _refuse_foreign(raw_headers: Headers) -> None:
     if headers.tokens(raw_headers, b"transfer-encoding") - {b"chunked"}:
         raise errors.not_http_1(501, "transfer_coding_not_supported", "the only transfer coding known is chunked")
     if b"websocket" in headers.tokens(raw_headers, b"upgrade"):
         raise errors.upgrade_required()
-    if _RESERVED in segments:
-        raise errors.not_found()
 
 
 def _rollout(target: str, raw_headers: Headers, dialect: Dialect | None) -> tuple[str | None, RolloutPath]:

@@ -78,6 +78,13 @@ class Settings:
     agent_pause_seconds: float = _setting(kinds.SECONDS, "how long a pause in a request's head or body may last", 60.0)
     shutdown_seconds: float = _setting(kinds.SECONDS, "how long calls in flight may take to end at SIGTERM", 30.0)
 
+    @property
+    def frame_limit(self) -> tuple[int, str]:
+        """What a frame may come to, and the setting that says so: no more than its rollout may have in flight."""
+        return min(
+            (self.max_body_bytes, "max_body_bytes"), (self.max_rollout_bytes_in_flight, "max_rollout_bytes_in_flight")
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

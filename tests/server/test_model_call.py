@@ -179,10 +179,11 @@ async def test_a_malformed_frame_is_a_400_and_one_over_a_limit_a_413(
     assert model.requests == []
 
 
+@pytest.mark.parametrize("setting", ["max_body_bytes", "max_rollout_bytes_in_flight"])
 async def test_a_frame_of_a_body_over_the_limit_is_a_413_that_names_limit_and_setting(
-    start_model, start_gateway, shim
+    start_model, start_gateway, shim, setting: str
 ) -> None:
-    gateway = await start_gateway(await start_model(), max_body_bytes=1000)
+    gateway = await start_gateway(await start_model(), **{setting: 1000})
     for frame, headers in (
         (shim.frame(None, shim.chat("x" * 1000)), []),
         (b"x" * 1001, []),
@@ -190,8 +191,18 @@ async def test_a_frame_of_a_body_over_the_limit_is_a_413_that_names_limit_and_se
     ):
         answer = await gateway.post(CHAT, frame, shim.frame_headers(*headers))
         assert (answer.status, answer.error["code"]) == (413, "history_delta_too_large")
-        assert "1000" in answer.error["message"]
-        assert "max_body_bytes" in answer.error["message"]
+        assert f"1000 (setting {setting})" in answer.error["message"]
+
+
+async def test_a_length_over_the_limit_is_a_413_also_where_it_is_not_what_the_frame_makes(
+    start_model, start_gateway, shim
+) -> None:
+    gateway = await start_gateway(await start_model(), max_rollout_bytes_in_flight=1000)
+    frame = shim.frame(None, shim.chat("x"))
+    length = b",%d]}" % len(shim.chat("x"))
+    assert frame.count(length) == 1
+    answer = await gateway.post(CHAT, frame.replace(length, b",1001]}"), shim.frame_headers())
+    assert (answer.status, answer.error["code"]) == (413, "history_delta_too_large")
 
 
 async def test_a_gzip_bomb_is_stopped_while_it_is_unpacked(start_model, start_gateway, shim) -> None:

@@ -66,6 +66,8 @@ def test_the_rollout_may_come_from_the_header() -> None:
     [
         ("/ng-rollout//v1/chat/completions", None),
         ("/ng-rollout/-x/v1/chat/completions", None),
+        ("/ng-rollout/../v1/chat/completions", None),
+        ("/ng-rollout/-/.history-delta/deliveries/x", None),
         ("/ng-rollout/a%2Fb/v1/chat/completions", None),
         ("/ng-rollout/" + "a" * 201 + "/v1/chat/completions", None),
         ("/v1/chat/completions", b"../etc"),
