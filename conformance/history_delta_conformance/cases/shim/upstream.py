@@ -201,6 +201,14 @@ async def reset(call: Call) -> None:
     call.connection.reset()
 
 
+async def wait_for(event: asyncio.Event, connection: endpoint.Call) -> None:
+    """Until the case says so, or the bench is taken down."""
+    waits = [asyncio.create_task(which.wait()) for which in (event, connection.is_over)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+
+
 def speaking(**members: Any) -> Capabilities:
     """Answers with the capabilities, these members of them replaced."""
     return document(json.dumps(CAPABILITIES | members).encode())
