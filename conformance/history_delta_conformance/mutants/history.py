@@ -4,7 +4,7 @@
 from ..budget import parts_of
 
 Span = tuple[int, int]
-_ENOUGH = 5
+_ENOUGH = 7
 
 
 def spans(body: bytes) -> list[Span]:
