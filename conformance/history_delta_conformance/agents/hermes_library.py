@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from . import hermes
-from .base import CHAT, COMPACTION, FOLLOW_UP, MODEL, SUB_AGENTS, Agent, Launch, Task
+from .base import CHAT, COMPACTION, MODEL, SUB_AGENTS, Agent, Launch, Task
 from .records import json_lines_text, text_of
 
 _PROGRAM = Path(__file__).with_name("hermes_program.py")
@@ -17,7 +17,7 @@ class HermesLibrary(Agent):
     name = "hermes-library"
     version = hermes.Hermes.version
     dialects = (CHAT,)
-    abilities = frozenset({SUB_AGENTS, COMPACTION, FOLLOW_UP})
+    abilities = frozenset({SUB_AGENTS, COMPACTION})
 
     def install(self, timeout: float = 600.0) -> Path:
         return hermes.Hermes().install(timeout).with_name("python")
@@ -27,7 +27,7 @@ class HermesLibrary(Agent):
 
     def launch(self, task: Task, executable: Path) -> Launch:
         hermes.configure(task)
-        job = {"agent": arguments(task), "prompts": [task.prompt, *task.follow_ups], "result": str(_result_file(task))}
+        job = {"agent": arguments(task), "prompt": task.prompt, "result": str(_result_file(task))}
         job_file = task.folder / "job.json"
         job_file.write_text(json.dumps(job), encoding="utf-8")
         # -P: the workspace is the current folder, and nothing in it may stand in for a module.

@@ -2,7 +2,7 @@
 """A program that has Hermes within itself, as a training environment has it: ``python hermes_program.py JOB.json``.
 
 It is run by the Python that Hermes is installed for, and imports nothing of ours. The job holds the arguments of the
-agent, the prompts and a file for the result; the last answer is printed.
+agent, the prompt and a file for the result; the answer is printed.
 """
 
 import contextlib
@@ -15,23 +15,19 @@ from typing import Any
 def main(job_file: str) -> int:
     job: dict[str, Any] = json.loads(Path(job_file).read_text(encoding="utf-8"))
     with contextlib.redirect_stdout(sys.stderr):
-        result = converse(job["agent"], job["prompts"])
+        result = converse(job["agent"], job["prompt"])
     Path(job["result"]).write_text(json.dumps(result, default=str), encoding="utf-8")
     print(result.get("final_response") or "")
     return 0 if result.get("completed") else 1
 
 
-def converse(arguments: dict[str, Any], prompts: list[str]) -> dict[str, Any]:
-    """The result of the last prompt; its messages are all of the session."""
+def converse(arguments: dict[str, Any], prompt: str) -> dict[str, Any]:
     from gateway.session_context import declare_stateless_channel  # type: ignore[import-not-found]
     from run_agent import AIAgent  # type: ignore[import-not-found]
 
     # Nothing of ours comes back to a sub-agent later: its result belongs into the conversation.
     declare_stateless_channel()
-    agent = AIAgent(**arguments)
-    result: dict[str, Any] = {"messages": []}
-    for prompt in prompts:
-        result = agent.run_conversation(prompt, None, result["messages"])
+    result: dict[str, Any] = AIAgent(**arguments).run_conversation(prompt, None, [])
     return result
 
 

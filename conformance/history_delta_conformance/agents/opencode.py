@@ -11,6 +11,7 @@ from .base import (
     COMPACTION,
     MESSAGES,
     MODEL,
+    PRUNING,
     RESPONSES,
     SUB_AGENTS,
     TITLE,
@@ -38,7 +39,7 @@ class OpenCode(Agent):
     name = "opencode"
     version = "1.18.33"
     dialects = (CHAT, RESPONSES, MESSAGES)
-    abilities = frozenset({SUB_AGENTS, COMPACTION, TITLE})
+    abilities = frozenset({SUB_AGENTS, COMPACTION, PRUNING, TITLE})
 
     def install(self, timeout: float = 600.0) -> Path:
         def install(folder: Path) -> Path:
@@ -49,9 +50,10 @@ class OpenCode(Agent):
 
     def launch(self, task: Task, executable: Path) -> Launch:
         options = ["--pure", "--auto", "--format", "json", "--print-logs", "--log-level", "INFO"]
-        command = [str(executable), "run", *options, "-m", f"gym/{MODEL}", "--dir", str(task.workspace), "--"]
+        run = (str(executable), "run", *options, "-m", f"gym/{MODEL}", "--dir", str(task.workspace))
         environment = {"OPENCODE_CONFIG_CONTENT": json.dumps(configuration(task)), **private_xdg(task)}
-        return Launch((*command, task.prompt), environment | NO_REGISTRY | dict.fromkeys(_OFFLINE, "1"))
+        then = tuple((*run, "--continue", "--", prompt) for prompt in task.follow_ups)
+        return Launch((*run, "--", task.prompt), environment | NO_REGISTRY | dict.fromkeys(_OFFLINE, "1"), then)
 
     def final_text(self, task: Task) -> str:
         return last_text(task)
@@ -70,6 +72,7 @@ def configuration(task: Task) -> dict[str, Any]:
         "model": f"gym/{MODEL}",
         "autoupdate": False,
         "share": "disabled",
+        "compaction": {"prune": PRUNING in task.wanted},
         "permission": {
             "*": "allow",
             "bash": "allow",
