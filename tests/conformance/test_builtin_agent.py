@@ -4,7 +4,6 @@
 import asyncio
 import itertools
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,12 +11,14 @@ from dataclasses import replace
 import pytest
 from history_delta_conformance.agents import AGENTS, Task, make_workspace, run_agent, wrong_files
 from history_delta_conformance.builtin_agent.tools import run_tool
-from history_delta_conformance.scripted_model import ScriptedModel, load_scenario, scenario_names
+from history_delta_conformance.scripted_model import ScriptedModel, load_scenario, no_pause, scenario_names
+from msgspec import structs
 
 TOOL_USE = load_scenario("tool-use")
+DIALECTS = AGENTS["builtin"].dialects
 
 
-@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_does_the_task_to_its_last_step(dialect, start_model, tmp_path):
     model = await start_model("tool-use")
     workspace = make_workspace(tmp_path / "workspace")
@@ -41,18 +42,17 @@ def assert_each_history_begins_with_the_last(dialect, bodies):
 
 
 @pytest.fixture
-def do(start_model, tmp_path):
+def do(tmp_path):
     """Have the agent do a scenario's task at a model of its own: the result, what the model got and the task."""
 
-    async def do(name, dialect="chat", agent=AGENTS["builtin"], **changed):
-        scenario = load_scenario(name)
-        model = await start_model(name)
-        workspace = make_workspace(tmp_path / f"{name}-{dialect}")
-        task = Task(model.url, dialect, workspace, scenario.prompt, tmp_path / f"run-{name}-{dialect}", timeout=60)
-        wanted = frozenset(scenario.needs)
-        task = replace(task, follow_ups=scenario.follow_ups, window=scenario.window, wanted=wanted, **changed)
-        result = await run_agent(agent, task)
-        return result, model.recorder.recordings, task
+    async def do(name, dialect="chat", pace=no_pause, **changed):
+        scenario = structs.replace(load_scenario(name), **changed)
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        async with ScriptedModel(scenario, pace=pace) as model:
+            task = Task(model.url, dialect, make_workspace(folder / "workspace"), scenario.prompt, folder / "run")
+            wanted = frozenset(scenario.needs)
+            task = replace(task, follow_ups=scenario.follow_ups, window=scenario.window, wanted=wanted, timeout=60)
+            return await run_agent(AGENTS["builtin"], task), model.recorder.recordings, task
 
     return do
 
@@ -65,15 +65,15 @@ def session_of(task):
     return [json.loads(line) for line in AGENTS["builtin"].session_record(task)["session"].splitlines()]
 
 
-@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
-@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.parametrize(("name", "dialect"), list(zip(scenario_names(), itertools.cycle(DIALECTS))))
 async def test_it_can_play_every_scenario(name, dialect, do):
     result, recordings, task = await do(name, dialect)
     scenario = load_scenario(name)
     assert result.exit_status == 0, result.stderr.read_text()
     assert result.final_text.endswith(scenario.final_text)
     assert wrong_files(task.workspace, scenario) == []
-    assert [recording.fault for recording in recordings if recording.fault] == [fault.kind for fault in scenario.faults]
+    played = [recording.fault for recording in recordings if recording.fault]
+    assert played == [fault.kind for fault in scenario.faults for _ in range(fault.times)]
     steps = [label for label in dict.fromkeys(labels(recordings)) if label.startswith(f"{scenario.marker} ")]
     assert steps == [f"{scenario.marker} {step + 1}" for step in range(len(scenario.turns))]
 
@@ -82,33 +82,26 @@ def header(recording, name):
     return next((value.decode() for key, value in recording.headers if key.decode().lower() == name), None)
 
 
-async def test_two_helpers_have_sessions_of_their_own_and_work_at_the_same_time(tmp_path):
-    scenario = load_scenario("sub-agents")
-    both = asyncio.Barrier(2)
+async def test_two_helpers_have_sessions_of_their_own_and_work_at_the_same_time(do):
+    both, met = asyncio.Barrier(2), set()
 
     async def meet(recording):
         if recording.label == "helper 1" and recording.number not in met:
             met.add(recording.number)
             await asyncio.wait_for(both.wait(), 30)
 
-    met = set()
-    async with ScriptedModel(scenario, pace=meet) as model:
-        workspace = make_workspace(tmp_path / "workspace")
-        task = Task(model.url, "chat", workspace, scenario.prompt, tmp_path / "run", timeout=60)
-        result = await run_agent(AGENTS["builtin"], task)
+    result, recordings, task = await do("sub-agents", pace=meet, faults=())
     assert result.exit_status == 0, result.stderr.read_text()
-    sessions = {
-        (header(seen, "x-session-id"), header(seen, "x-parent-session-id")) for seen in model.recorder.recordings
-    }
+    sessions = {(header(seen, "x-session-id"), header(seen, "x-parent-session-id")) for seen in recordings}
     assert sessions == {("builtin", None), ("builtin.1", "builtin"), ("builtin.2", "builtin")}
-    first = [recording.body for recording in model.recorder.recordings if recording.label == "helper 1"]
+    first = [recording.body for recording in recordings if recording.label == "helper 1"]
     assert first[0] == first[1]
     assert b'"task"' not in first[0]
     order = [event["session"] for event in session_of(task)]
     assert [session for session, _ in itertools.groupby(order)] == ["builtin", "builtin.1", "builtin.2"]
 
 
-@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 async def test_compaction_is_one_call_without_tools_and_then_a_history_of_a_summary(dialect, do):
     _, recordings, _ = await do("compaction", dialect)
     seen = labels(recordings)
@@ -126,14 +119,9 @@ async def test_a_title_is_asked_for_where_it_is_wanted(do):
 
 
 async def test_the_same_twice(do):
-    name = "sub-agents"
-    _, first, task = await do(name)
-    record, usage = session_of(task), AGENTS["builtin"].usage(task)
-    shutil.rmtree(task.workspace)
-    shutil.rmtree(task.folder)
-    _, second, task = await do(name)
-    assert session_of(task) == record
-    assert AGENTS["builtin"].usage(task) == usage
+    (_, first, one), (_, second, other) = [await do("sub-agents", faults=()) for _ in range(2)]
+    assert session_of(one) == session_of(other)
+    assert AGENTS["builtin"].usage(one) == AGENTS["builtin"].usage(other)
     assert sorted(recording.body for recording in first) == sorted(recording.body for recording in second)
 
 

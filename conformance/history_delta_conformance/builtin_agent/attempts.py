@@ -38,9 +38,10 @@ def _asked_for(error: Exception) -> float | None:
     """The seconds that the model asked us to wait for."""
     asked = error.retry_after if isinstance(error, ModelError) else None
     try:
-        return min(float(asked or ""), _LONGEST_WAIT)
+        seconds = float(asked or "")
     except ValueError:
         return None
+    return min(seconds, _LONGEST_WAIT) if seconds > 0 else None
 
 
 def _kind(error: Exception) -> str:
