@@ -56,7 +56,7 @@ def _members_in_order(match: re.Match[str]) -> str:
 def _lines_by_call(match: re.Match[str]) -> str:
     """Lines in the order of the tool calls that they name; those of the same call stay as they are."""
     lines = match["value"].splitlines(keepends=True)
-    return "".join(sorted(lines, key=lambda line: re.findall(rf"{_QUOTE}(call_[0-9A-Za-z_]+){_QUOTE}", line)[:1]))
+    return "".join(sorted(lines, key=lambda line: re.findall(rf":{_QUOTE}(call_[0-9A-Za-z_]+){_QUOTE}", line)[:1]))
 
 
 RULES: tuple[Rule, ...] = (
