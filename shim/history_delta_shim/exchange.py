@@ -17,7 +17,7 @@ from .body_budget import BodyBudget, Lease
 from .connection import AgentLeft, Broken
 from .core import REFUSE, RELAY, RESEND, Core, ModelCall
 from .forwarding import Forwarding
-from .headers import Headers, end_to_end, tokens
+from .headers import REQUEST_FRAMING, Headers, end_to_end, tokens
 from .log import Log, describe
 from .probe import Probe
 from .relay import framing_for, head_for, relay

@@ -37,6 +37,14 @@ def test_a_model_call_passes_unchanged_both_ways(shim, upstream):
     assert relayed.body == b"abc"
 
 
+@pytest.mark.parametrize("target", [CHAT, "/v1/files"])
+def test_the_host_stands_where_and_as_the_agent_wrote_it(shim, upstream, target):
+    request = head(f"POST {target} HTTP/1.1", "accept: */*", "host: a", "X-A: b", "Content-Length: 2") + b"{}"
+    received, _ = exchange(shim.agent(), upstream, request, answer(b"{}"))
+    assert received.headers[:3] == [("accept", "*/*"), ("host", upstream.origin.partition("//")[2]), ("X-A", "b")]
+    assert received.names() == {"accept", "host", "x-a", "content-length"}
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "PATCH"])
 def test_other_methods_and_paths_pass_too(shim, upstream, method):
     request = head(f"{method} /v1/models/x?y=z HTTP/1.1", "Host: a", "X-A: b")

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import pytest
 from history_delta_shim import headers
 
 
@@ -41,3 +42,15 @@ def test_headers_of_the_protocol_never_travel_on():
 
 def test_more_can_be_left_out():
     assert headers.end_to_end([("Host", "h"), ("Trailer", "T"), ("A", "1")], without=headers.FRAMING) == [("A", "1")]
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ([("X", "1"), ("host", "a"), ("Y", "2")], [("X", "1"), ("host", "up:1"), ("Y", "2")]),
+        ([("X", "1")], [("Host", "up:1"), ("X", "1")]),
+        ([("Host", "a"), ("X", "1"), ("HOST", "b")], [("Host", "up:1"), ("X", "1")]),
+    ],
+)
+def test_the_host_is_named_where_and_as_the_agent_names_it(given, sent):
+    assert headers.addressed(given, "up:1") == sent
