@@ -24,7 +24,7 @@ from .answers import Answer, unavailable
 from .conversations import Conversations, Health, HeldItems, Scope
 from .delta import TakenApart, build_frame, take_apart
 from .headers import Headers, header_value, strip_own, values
-from .peer import Peer
+from .peer import Capabilities, Peer
 
 # What to do with an answer.
 RELAY = "relay"
@@ -160,7 +160,7 @@ class Core(object):
             heads, tails = self._heads.of(scope), self._tails.of(scope)
         built = build_frame(taken, content_types[0] if content_types else None, heads, tails)
         data = frame.encode(built)
-        if data.index(b"\n") > capabilities.frame_line_bytes or len(call.agent_body) > capabilities.body_bytes:
+        if data.index(b"\n") > capabilities.frame_line_bytes or not _within(built, capabilities):
             return "over-peer-limit"
         packed = encoding.gzip_if_smaller(data) if "gzip" in capabilities.encodings else data
         if len(packed) >= len(call.agent_body):
@@ -230,6 +230,16 @@ class Core(object):
                 self._conversations.drop(taken.match.conversation)
             self._heads.forget(taken.conversation.scope)
             self._tails.forget(taken.conversation.scope)
+
+
+def _within(built: frame.Frame, capabilities: Capabilities) -> bool:
+    """Whether a frame keeps to the limits of its receiver, but for the one on its line."""
+    items = [built.head, built.tail] + [message for edit in built.edits for _, message in edit.insert]
+    return (
+        built.result.length <= capabilities.body_bytes
+        and max(built.base_count, built.result.message_count) <= capabilities.messages
+        and all(len(item.pieces) <= capabilities.pieces for item in items if isinstance(item, frame.Pieces))
+    )
 
 
 class ModelCall(object):

@@ -16,6 +16,8 @@ class Capabilities(NamedTuple):
     encodings: FrozenSet[str] = frozenset()
     frame_line_bytes: int = wire.MAX_FRAME_LINE_BYTES
     body_bytes: int = wire.MAX_BODY_BYTES
+    messages: int = wire.MAX_MESSAGES
+    pieces: int = wire.MAX_PIECES
 
 
 class Peer(object):
@@ -57,6 +59,8 @@ class Peer(object):
             else frozenset(),
             _smaller(limits.get("frame_line_bytes"), wire.MAX_FRAME_LINE_BYTES),
             _smaller(limits.get("body_bytes"), wire.MAX_BODY_BYTES),
+            _smaller(limits.get("messages"), wire.MAX_MESSAGES),
+            _smaller(limits.get("pieces"), wire.MAX_PIECES),
         )
         self.speaking = self._asked = True
         self._pause = _FIRST_PAUSE_SECONDS

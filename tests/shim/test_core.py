@@ -168,11 +168,31 @@ def test_what_is_no_call_of_the_protocol_s_gets_no_header_unseen_either(path):
     assert (exchange.headers, exchange.delivery, exchange.kind) == ([], None, core.PASS_THROUGH)
 
 
-@pytest.mark.parametrize("limits", [{"body_bytes": 100}, {"frame_line_bytes": 100}])
+@pytest.mark.parametrize("limits", [{"body_bytes": 100}, {"frame_line_bytes": 100}, {"messages": 5}])
 def test_what_is_over_the_server_s_limits_goes_in_full(limits):
     shim = taught()
     shim.capabilities_answered(200, [], json.dumps({"version": 1, "limits": limits}).encode())
     assert (start(shim, TWO).kind, start(shim, TWO).reason) == (core.FULL, "over-peer-limit")
+
+
+@pytest.mark.parametrize("part", ["head", "message", "tail"])
+def test_an_item_of_more_pieces_than_the_server_takes_goes_in_full(part):
+    def with_mark(marked: str) -> bytes:
+        """A long head, message and tail, of which one has a mark in its midst."""
+        head, message, tail = (
+            b"x" * 400 + b"!" * (name == marked) + b"x" * 400 for name in ("head", "message", "tail")
+        )
+        return b'{"model":"%s","messages":[{"content":"%s"},1],"user":"%s"}' % (head, message, tail)
+
+    shim = speaking()
+    acknowledge(start(shim, with_mark("nothing")))
+    call = start(shim, with_mark(part))
+    built = decode(call)
+    item = built.edits[0].insert[0][1] if part == "message" else getattr(built, part)
+    assert (call.kind, len(item.pieces)) == (core.DELTA, 3)
+    for most, kind in ((3, core.DELTA), (2, core.FULL)):
+        shim.capabilities_answered(200, [], json.dumps({"version": 1, "limits": {"pieces": most}}).encode())
+        assert start(shim, with_mark(part)).kind == kind
 
 
 def test_a_frame_that_is_no_smaller_is_not_sent():

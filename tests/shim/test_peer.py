@@ -162,3 +162,16 @@ def test_what_a_document_grants(peer, members, expected):
     encodings, line, body = expected
     assert peer.speaking
     assert peer.capabilities == Capabilities(frozenset(encodings), line, body)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"messages": 9, "pieces": 3}, (9, 3)),
+        ({"messages": 10**9, "pieces": 65}, (100000, 64)),
+        ({"messages": 0, "pieces": "3"}, (100000, 64)),
+    ],
+)
+def test_how_many_messages_and_pieces_a_document_grants(peer, limits, expected):
+    peer.answered(200, document(limits=limits))
+    assert (peer.capabilities.messages, peer.capabilities.pieces) == expected
