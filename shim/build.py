@@ -18,7 +18,7 @@ PACKAGES = (
     os.path.join(ROOT, "shim", "history_delta_shim"),
 )
 SHEBANG = b"#!/usr/bin/env python3\n"
-MAX_BYTES = 100 * 1000
+MAX_BYTES = 110 * 1000
 
 
 def sources():
