@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published list of cases, docs/cases.md, made from the registry: ``python -m …cases.listing > docs/cases.md``."""
+"""The published list of cases, docs/cases.md, made from the registry; run this module to write it to stdout."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ for what the specification only recommends.
 The exit code is 0 where every case passed or was not run for the reason given, 1 otherwise, and 2 where nothing could
 be run.
 
-This file is generated: `make cases`.
+This file is generated: `python -m history_delta_conformance.cases.listing > docs/cases.md`.
 """
 
 
@@ -39,14 +39,14 @@ def document() -> str:
     lines += ["## By requirement", "", *_by_requirement()]
     if UNOBSERVABLE:
         lines += ["## Without a case", "", "What cannot be seen from outside of an implementation:", ""]
-        lines += [f"- {name}: {reason}" for name, reason in UNOBSERVABLE.items()] + [""]
+        lines += [f"- {name} ({level}): {reason}" for (name, level), reason in UNOBSERVABLE.items()] + [""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _kind(registry: Registry) -> Iterator[str]:
     for group, title in sorted(registry.groups.items()):
         cases = [case for case in registry if case.order[0] == group]
-        yield from (f"### {registry.kind} {group}: {title}", "", "| case | checks | |", "|---|---|---|")
+        yield from (f"### {registry.kind} {group}: {title}", "", "| case | title | requirements |", "|---|---|---|")
         yield from map(_row, cases)
         yield ""
 

@@ -51,6 +51,17 @@ async def _encoded(target: Target) -> None:
     expect(response.value(names.HELD_HEADER) is None, f"no {names.HELD_HEADER}", told(response))
 
 
+@SERVER.case("2.14", "a body too large to hold is passed on, and not said to be held", "S-6", "F-1", timeout=60)
+async def _too_large(target: Target) -> None:
+    body = conversation(5, "x" * 8 * names.MIB)
+    response = await target.full(body)
+    await target.taken(body, response)
+    said = response.values(names.HELD_HEADER)
+    expect(said in ([], [held(body)]), f"no {names.HELD_HEADER}, or the right one", told(response))
+    if said:
+        await target.still_held(body)
+
+
 @SERVER.case("2.5", "what can be split is held, and History-Delta-Held names it", "S-6", level="SHOULD")
 async def _held(target: Target) -> None:
     for dialect in PATHS:

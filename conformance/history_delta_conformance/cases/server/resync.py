@@ -6,7 +6,7 @@ from history_delta_protocol import wire as names
 
 from ..check import complete, equal, expect, refused, resync, status, told
 from ..endpoint import Call
-from ..frames import body_of, broken, conversation, delta, encoded, message, result_of, self_contained
+from ..frames import body_of, broken, conversation, delta, encoded, message, parts_of, result_of, self_contained
 from ..registry import SERVER
 from .memory import PeakMemory
 from .target import PATHS, Target, new_id
@@ -94,6 +94,32 @@ async def _undisturbed(target: Target) -> None:
     await target.frame(b"")
     await target.still_held(old)
     resync(await target.frame(encoded(delta(new, conversation(4)))), names.RESYNC_UNKNOWN_BASE)
+
+
+@SERVER.case("5.16", "messages that section 4 would not find harm their own rollout alone", "S-18", "S-28")
+async def _forged(target: Target) -> None:
+    body = conversation(2)
+    await target.hold(body)
+    before, after = parts_of(body), [(b",", b'{"a":1},{"b":2}'), (b",", b"no value")]
+    made = self_contained(body)
+    value = before.chain[-1]
+    for pair in after:
+        value = chain.extend(value, *pair)
+    forged = made._replace(
+        append=[*before.messages, *after],
+        result=made.result._replace(
+            message_count=len(before.messages) + len(after),
+            chain=value,
+            length=len(body) + sum(len(separator) + len(content) for separator, content in after),
+        ),
+    )
+    response = await target.frame(encoded(forged), rollout=f"{target.rollout}-forger")
+    if response.status == 200:
+        whole = b"".join(separator + content for separator, content in forged.append)
+        await target.taken(before.head + whole + before.tail, response)
+    else:
+        expect(400 <= response.status < 500, "the model's answer, or a refusal", told(response))
+    await target.still_held(body)
 
 
 @SERVER.case("5.15", "head and tail that came in a frame are held with its history", "S-17")
