@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .base import COMPACTION, RESPONSES, SUB_AGENTS, Agent, Launch, Task
 from .installing import installed, npm_install
-from .records import Row, entries_of, json_lines_text, json_objects, numbered, steadied
+from .records import Row, entries_of, json_lines_text, json_objects, numbered, steadied, text_of
 
 _CONFIG = """\
 model = "gym-policy-model"
@@ -61,8 +61,7 @@ class Codex(Agent):
         return Launch(tuple(command), {"CODEX_HOME": str(home), "OPENAI_API_KEY": "local"})
 
     def final_text(self, task: Task) -> str:
-        file = _last_message(task)
-        return file.read_text(encoding="utf-8") if file.is_file() else ""
+        return text_of(_last_message(task))
 
     def session_record(self, task: Task) -> dict[str, str]:
         printed = json_lines_text(steadied(entries_of(task.stdout), _command))

@@ -60,8 +60,7 @@ def usage_file(task: Task) -> Path:
 
 def read_usage(task: Task) -> dict[str, object]:
     """What it wrote at its end; nothing if it did not come to it."""
-    file = usage_file(task)
-    usage: dict[str, object] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    usage: dict[str, object] = json.loads(text_of(usage_file(task)) or "{}")
     return usage
 
 

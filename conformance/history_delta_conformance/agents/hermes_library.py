@@ -18,6 +18,7 @@ class HermesLibrary(Agent):
     version = hermes.Hermes.version
     dialects = (CHAT,)
     abilities = frozenset({SUB_AGENTS, COMPACTION})
+    is_python = True
 
     def install(self, timeout: float = 600.0) -> Path:
         return hermes.Hermes().install(timeout).with_name("python")
@@ -64,6 +65,5 @@ def _result_file(task: Task) -> Path:
 
 def _result(task: Task) -> dict[str, Any]:
     """What the program wrote at its end; nothing if it did not come to it."""
-    file = _result_file(task)
-    result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    result: dict[str, Any] = json.loads(text_of(_result_file(task)) or "{}")
     return result

@@ -37,8 +37,8 @@ def numbered(texts: Iterable[str]) -> dict[str, str]:
 
 
 def text_of(path: Path) -> str:
-    """A file's text, its line ends as they are."""
-    return path.read_bytes().decode("utf-8", errors="replace")
+    """A file's text, its line ends as they are; empty where there is no such file."""
+    return path.read_bytes().decode("utf-8", errors="replace") if path.is_file() else ""
 
 
 def json_objects(path: Path) -> list[Row]:
