@@ -118,28 +118,40 @@ def _record_clients(module: ModuleType, recorder: Recorder) -> None:
 
 
 def _recorded_send(original: Callable[..., Any], recorder: Recorder, library: Any) -> Callable[..., Any]:
-    def send(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+    def send(self: Any, request: Any, *, stream: bool = False, **named: Any) -> Any:
         recording = recorder.begin(request)
         try:
-            response = original(self, request, *arguments, **named)
+            response = original(self, request, stream=True, **named)
         except BaseException as error:
             recording.over("exception", error)
             raise
         _follow(recording, response, lambda: _recorded_stream(library, response.stream, recording))
+        if not stream:  # as httpx does itself; so it is seen where a response breaks off
+            try:
+                response.read()
+            except BaseException:
+                response.close()
+                raise
         return response
 
     return send
 
 
 def _recorded_async_send(original: Callable[..., Any], recorder: Recorder, library: Any) -> Callable[..., Any]:
-    async def send(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+    async def send(self: Any, request: Any, *, stream: bool = False, **named: Any) -> Any:
         recording = recorder.begin(request)
         try:
-            response = await original(self, request, *arguments, **named)
+            response = await original(self, request, stream=True, **named)
         except BaseException as error:
             recording.over("exception", error)
             raise
         _follow(recording, response, lambda: _recorded_async_stream(library, response.stream, recording))
+        if not stream:
+            try:
+                await response.aread()
+            except BaseException:
+                await response.aclose()
+                raise
         return response
 
     return send
@@ -147,8 +159,7 @@ def _recorded_async_send(original: Callable[..., Any], recorder: Recorder, libra
 
 def _follow(recording: Recording, response: Any, recorded_stream: Callable[[], Any]) -> None:
     recording.answered(response)
-    if response.is_closed:  # it has been read
-        recording.bytes = response.num_bytes_downloaded
+    if response.is_closed:  # it was never on a wire
         recording.over("complete")
     else:
         response.stream = recorded_stream()
