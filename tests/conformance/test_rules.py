@@ -94,6 +94,14 @@ EXAMPLES = [
         '"session_id": "20261129_193250_a7430d"',
         '"session_id": "<session-1>"',
     ),
+    ("kilo-speed", "kilo", "session-record", '"generation": 23.75061850569025,', '"generation": 0,'),
+    (
+        "opencode-title",
+        "kilo",
+        "session-record",
+        '"New session - 2026-11-29T19:47:01.446Z"',
+        '"New session - <opencode-title>"',
+    ),
     ("opencode-slug", "opencode", "session-record", '"slug": "swift-sailor"', '"slug": "<opencode-slug>"'),
 ]
 

@@ -9,12 +9,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..budget import parts_of
+from ..budget import Parts, parts_of
 from .evidence import ModelRequest
 
-# RFC 9110, section 7.6.1, and what frames a body: they belong to one connection, not to the request.
+# RFC 9110, section 7.6.1, what frames a body, and Host, which names the next hop: each hop writes its own.
 _OF_THE_CONNECTION = (
-    *("connection", "content-length", "expect", "keep-alive", "proxy-connection"),
+    *("connection", "content-length", "expect", "host", "keep-alive", "proxy-connection"),
     *("te", "trailer", "transfer-encoding", "upgrade"),
 )
 _STEP = re.compile(r"(.*) ([0-9]+)")
@@ -39,23 +39,19 @@ class Pieces:
         return "\n".join(self.head) + "\n\n" + self.body
 
     @cached_property
-    def members(self) -> frozenset[str]:
-        """The members of the body's envelope, keys included."""
-        return self._parts[0]
-
-    @cached_property
     def messages(self) -> tuple[str, ...]:
-        return self._parts[1]
+        return () if self.parts is None else self.parts.messages
 
     @cached_property
     def count(self) -> Counter[str]:
         """All pieces, for what two requests have in common."""
-        return Counter((*self.head, *self.members, *self.messages))
+        body = (self.body,) if self.parts is None else (*self.parts.members, *self.parts.messages)
+        return Counter((*self.head, *body))
 
     @cached_property
-    def _parts(self) -> tuple[frozenset[str], tuple[str, ...]]:
-        parts = parts_of(self.line.partition(" ")[2], self.body.encode(errors="surrogateescape"))
-        return (frozenset((self.body,)), ()) if parts is None else (parts.members, parts.messages)
+    def parts(self) -> Parts | None:
+        """Envelope and history as raw text; None for a body that is not a model call's."""
+        return parts_of(self.line.partition(" ")[2], self.body.encode(errors="surrogateescape"))
 
 
 def raw_text(request: ModelRequest) -> str:

@@ -68,7 +68,10 @@ def _name(header: str) -> str:
 def _body(off: Pieces, on: Pieces) -> Iterator[tuple[str, str]]:
     if off.body == on.body:
         return
-    found = [*_envelope(off.members, on.members), *_history(off.messages, on.messages)]
+    if off.parts is None or on.parts is None:
+        yield "body-changed", "the body is another, and no model call's that can be taken apart"
+        return
+    found = [*_envelope(off.parts.members, on.parts.members), *_history(off.parts.messages, on.parts.messages)]
     yield from found or [("body-re-serialised", "the body is the same JSON in another text")]
 
 
@@ -103,7 +106,7 @@ def _swapped(different: Sequence[Pair]) -> Iterator[tuple[Pair, Pair]]:
     waiting: dict[tuple[frozenset[tuple[str, int]], ...], list[Pair]] = {}
     for off, on in different:
         lost, new = (frozenset(count.items()) for count in (off.count - on.count, on.count - off.count))
-        if counterparts := waiting.get((new, lost)):
+        if lost and (counterparts := waiting.get((new, lost))):
             yield counterparts.pop(0), (off, on)
         else:
             waiting.setdefault((lost, new), []).append((off, on))

@@ -251,4 +251,22 @@ RULES: tuple[Rule, ...] = (
         agents=("opencode", "kilo"),
         aspects=(RECORD,),
     ),
+    Rule(
+        "opencode-title",
+        "OpenCode and Kilo call a session by when it began until it has a title.",
+        re.compile(
+            r"(?:New|Child) session - "
+            r"(?P<value>20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z)"
+        ),
+        agents=("opencode", "kilo"),
+        aspects=(RECORD,),
+    ),
+    Rule(
+        "kilo-speed",
+        "Kilo notes how long an answer took and how many tokens came in a second.",
+        _number_after("elapsed|generation", r"[0-9]+(?:\.[0-9]+)?(?![0-9.])"),
+        constant="0",
+        agents=("kilo",),
+        aspects=(RECORD,),
+    ),
 )
