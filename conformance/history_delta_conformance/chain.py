@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from .disturbances import Disturbances
+from .httpx_recorder import read_recorded
 from .observer import Exchange
 from .processes import SERVER_COMMAND, SHIM_COMMAND, SHIM_RUN_COMMAND, CommandProcess, Process, ReadyProcess
 from .relay import Relay
@@ -94,11 +95,7 @@ class Chain:
 
     @property
     def agent_side(self) -> list[Exchange]:
-        if self.mode == Mode.IN_PROCESS:
-            from .httpx_recorder import read_recorded
-
-            return read_recorded(self._recorded)
-        return self._entrance.exchanges
+        return read_recorded(self._recorded) if self.mode == Mode.IN_PROCESS else self._entrance.exchanges
 
     @property
     def failures(self) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from history_delta_protocol.dialect import split_rollout_path
 
 from ..agents import Agent, Task
+from ..calls import is_model_call
 from ..observer import Exchange
 from ..run import RunResult
 from ..scripted_model import Recording, label_of
@@ -25,7 +26,7 @@ def gather(agent: Agent, result: RunResult) -> Evidence:
         agent=agent.name,
         dialect=task.dialect,
         requests=tuple(map(_request, result.model_side)),
-        attempts=tuple(_attempt(result, exchange) for exchange in result.agent_side),
+        attempts=tuple(_attempt(result, exchange) for exchange in result.agent_side if is_model_call(exchange)),
         final_text=result.agent.final_text,
         exit_status=result.agent.exit_status,
         usage=agent.usage(task),

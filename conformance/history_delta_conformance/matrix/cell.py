@@ -43,9 +43,10 @@ def cell_of(place: Place, version: str, off: Run, on: Run) -> Cell:
     comparison = compare(off.evidence, on.evidence)
     findings = (*own_findings(off.result, on.result), *comparison.findings)
     sent, received = on.result.sent, on.result.received
+    dropped = min(_dropped_on_purpose(on.result), (sent - received).total())
     return msgspec.structs.replace(
         empty_cell(place, version, "failed" if findings else "passed", _reason(findings), findings),
-        requests=sent.total(),
+        requests=sent.total() - dropped,
         equal=(sent & received).total(),
         off_calls=_bytes(off.result),
         calls=_bytes(on.result),
@@ -65,14 +66,17 @@ def with_second_run(cell: Cell, off: Run, again: Run) -> Cell:
 
 def own_findings(off: RunResult, on: RunResult) -> tuple[Finding, ...]:
     """What is wrong whatever the comparison says: a body that is not equal, or a run that proves nothing."""
-    lost = sum(disturbance.kind == _LOSES_A_REQUEST for disturbance in on.scenario.disturbances)
     return (
         *_task_findings(off),
-        *raw(on.sent, on.received, lost),
+        *raw(on.sent, on.received, _dropped_on_purpose(on)),
         *(_finding("relay", "not-http", failure) for failure in on.relay_failures),
         *(_finding("run", "disturbance-not-reached", f"{kind} was to happen and did not") for kind in on.pending),
         *_use_findings(on),
     )
+
+
+def _dropped_on_purpose(run: RunResult) -> int:
+    return sum(disturbance.kind == _LOSES_A_REQUEST for disturbance in run.scenario.disturbances)
 
 
 def _task_findings(off: RunResult) -> Iterable[Finding]:

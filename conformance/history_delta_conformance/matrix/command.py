@@ -144,7 +144,7 @@ def _run(
     view.planned(
         list(dict.fromkeys(place.row.name for place in planned)),
         list(dict.fromkeys(place.scenario for place in planned)),
-        len(planned),
+        sum(not place.not_applicable for place in planned),
     )
     runner = Runner(prepared, output, view, options.jobs, options.keep, options.server_command)
     cells = asyncio.run(_until_signalled(runner.run(planned)))
