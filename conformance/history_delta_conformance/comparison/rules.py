@@ -39,6 +39,8 @@ _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _QUOTE = r'\\*"'
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
+_UUID_7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
 
 def _after(names: str, value: str) -> re.Pattern[str]:
     """A value behind one of these names, as a header or as a member of an object at any depth of quoting."""
@@ -115,6 +117,20 @@ RULES: tuple[Rule, ...] = (
             _UUID,
         ),
         kind="id",
+        agents=("codex",),
+    ),
+    Rule(
+        "codex-agent-id",
+        "Codex names sub-agents by their threads' UUIDs, in what its tools answer and are called with.",
+        re.compile(rf"(?:{_QUOTE}|- )(?P<value>{_UUID_7})(?={_QUOTE}|: )"),
+        kind="id",
+        agents=("codex",),
+    ),
+    Rule(
+        "codex-nickname",
+        "Codex gives each sub-agent a random name beside its UUID.",
+        re.compile(rf"(?:nickname{_QUOTE}: ?{_QUOTE}|- <id-[0-9]+>: )(?P<value>[A-Z][A-Za-z' -]+)(?={_QUOTE}|\\+n|<)"),
+        kind="nickname",
         agents=("codex",),
     ),
     Rule(
