@@ -8,6 +8,8 @@ from history_delta_conformance.agents import AGENTS
 from history_delta_conformance.chain import Mode
 from history_delta_conformance.run import run
 from history_delta_conformance.scripted_model import Recorder, load_scenario
+from history_delta_conformance.scripted_model.scenario import Fault
+from msgspec import structs
 
 TOOL_USE = load_scenario("tool-use")
 
@@ -51,8 +53,8 @@ async def test_what_goes_wrong_is_seen(tmp_path):
 
 
 async def test_an_agent_that_fails_is_a_result_and_not_an_error(tmp_path):
-    # The built-in agent starts no sub-agents, so the model refuses.
-    result = await run(AGENTS["builtin"], load_scenario("sub-agents"), tmp_path, rollout="r-1")
+    refused = structs.replace(load_scenario("hello"), faults=(Fault(1, "status", status=400),))
+    result = await run(AGENTS["builtin"], refused, tmp_path, rollout="r-1")
     assert not result.finished
     assert result.agent.exit_status == 1
     assert result.bodies_equal
