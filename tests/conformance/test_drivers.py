@@ -2,12 +2,14 @@
 """What each driver tells its agent, without running it: addresses, dialect, context window, privacy."""
 
 import json
+import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from history_delta_conformance.agents import AGENTS, Task
+from history_delta_conformance.agents import AGENTS, Task, installed_version
+from history_delta_conformance.agents.base import PRUNING, SUB_AGENTS
 
 ORIGIN = "http://127.0.0.1:4321"
 
@@ -38,6 +40,26 @@ def test_opencode(dialect, task):
     assert started.command[-2:] == ("--", task.prompt)
 
 
+def test_opencode_is_given_further_prompts_in_the_same_session(task):
+    started = launch("opencode", task)
+    assert [command[-3:] for command in started.then] == [("--continue", "--", "and then")]
+    assert started.then[0][:-3] == started.command[:-2]
+    assert launch("opencode", replace(task, follow_ups=())).then == ()
+
+
+def test_opencode_prunes_where_that_is_wanted(task):
+    def prunes(task):
+        return json.loads(launch("opencode", task).environment["OPENCODE_CONFIG_CONTENT"])["compaction"]["prune"]
+
+    assert not prunes(task)
+    assert prunes(replace(task, wanted=frozenset({PRUNING})))
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_they_are_kept_from_the_registry(name, task):
+    assert launch(name, task).environment["npm_config_offline"] == "true"
+
+
 def test_kilo_keeps_its_configuration_out_of_the_workspace(task):
     started = launch("kilo", task)
     [provider] = json.loads(started.environment["KILO_CONFIG_CONTENT"])["provider"].values()
@@ -51,6 +73,19 @@ def test_codex(task):
     assert config["model_providers"]["gym"]["base_url"] == f"{ORIGIN}/ng-rollout/r-1/v1"
     assert config["model_auto_compact_token_limit"] < config["model_context_window"] == 100_000
     assert started.command[-2:] == ("--", task.prompt)
+
+
+def test_codex_has_sub_agents_where_they_are_wanted(task):
+    def enabled(task):
+        started = launch("codex", task, "responses")
+        return tomllib.loads((Path(started.environment["CODEX_HOME"]) / "config.toml").read_text())["agents"]["enabled"]
+
+    assert not enabled(task)
+    assert enabled(replace(task, wanted=frozenset({SUB_AGENTS})))
+
+
+def test_codex_keeps_its_session(task):
+    assert "--ephemeral" not in launch("codex", task, "responses").command
 
 
 @pytest.mark.parametrize(
@@ -76,6 +111,23 @@ def test_hermes(task):
     assert config["model"]["base_url"] == f"{ORIGIN}/ng-rollout/r-1/v1"
     assert config["model"]["context_length"] == 100_000
     assert started.environment["TERMINAL_CWD"] == str(task.workspace)
+
+
+def test_hermes_as_a_library(task):
+    started = launch("hermes-library", task)
+    job = json.loads(Path(started.command[-1]).read_text())
+    assert job["prompt"] == task.prompt
+    assert job["agent"]["base_url"] == f"{ORIGIN}/ng-rollout/r-1/v1"
+    assert job["agent"]["enabled_toolsets"] == ["terminal", "file"]
+    assert (Path(started.environment["HERMES_HOME"]) / "config.yaml").is_file()
+    started = launch("hermes-library", replace(task, wanted=frozenset({SUB_AGENTS})))
+    assert "delegation" in json.loads(Path(started.command[-1]).read_text())["agent"]["enabled_toolsets"]
+
+
+def test_the_version_of_the_library_is_not_that_of_its_python():
+    command = AGENTS["hermes-library"].version_command(Path(sys.executable))
+    command = [part.replace("hermes-agent", "pytest") for part in command]
+    assert installed_version(command) == pytest.__version__
 
 
 def test_no_rollout_no_prefix(task):
@@ -106,6 +158,7 @@ OUTPUTS = {
         "last é",
     ),
     "hermes": ("\nlast é\n", "last é"),
+    "hermes-library": ("last é\n", "last é"),
     "builtin": ("first\nlast é\n", "last é"),
 }
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,6 +43,39 @@ async def test_status_output_and_changes(task):
     result = await run_agent(PythonAgent(code), task)
     assert (result.exit_status, result.final_text) == (7, "said\n")
     assert result.changes == "M\tREADME.md\nA\tnew.txt\n"
+
+
+class SequenceAgent(PythonAgent):
+    """Runs each line of its code as a command of its own."""
+
+    def launch(self, task, executable):
+        first, *others = ((str(executable), "-c", line) for line in self.code.splitlines())
+        return Launch(first, then=tuple(others))
+
+
+async def test_further_commands_run_after_the_first_as_long_as_all_goes_well(task):
+    code = "print(1, flush=True)\nprint(2, flush=True); raise SystemExit(3)\nprint('never')"
+    result = await run_agent(SequenceAgent(code), task)
+    assert (result.exit_status, result.final_text) == (3, "1\n2\n")
+
+
+async def test_the_timeout_is_for_all_commands_together(task):
+    code = "\n".join(["import time; time.sleep(1.2)"] * 3)
+    result = await run_agent(SequenceAgent(code), Task(**vars(task) | {"timeout": 2}))
+    assert result.exit_status is None
+    assert result.seconds < 3
+
+
+def test_a_workspace_begins_with_the_same_commit_whoever_makes_it_and_when(tmp_path, monkeypatch):
+    def first_commit(path):
+        return subprocess.run(["git", "-C", make_workspace(path), "rev-parse", "HEAD"], capture_output=True).stdout
+
+    one = first_commit(tmp_path / "one")
+    settings = tmp_path / "gitconfig"
+    settings.write_text("[user]\nname = Someone\nemail = someone@example.invalid\n[commit]\ngpgSign = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "2001-01-01T00:00:00Z")
+    assert first_commit(tmp_path / "other") == one != b""
 
 
 async def test_environment_is_private_and_holds_no_secret(task, monkeypatch):
