@@ -103,6 +103,14 @@ EXAMPLES = [
         '"session_id": "20261129_193250_a7430d"',
         '"session_id": "<session-1>"',
     ),
+    (
+        "hermes-delegation-id",
+        "hermes",
+        "requests",
+        '"/live/deleg_f5fc0f3e/task-0.log"',
+        '"/live/<delegation-1>/task-0.log"',
+    ),
+    ("hermes-duration", "hermes", "requests", '\\"duration_seconds\\": 3.71, ', '\\"duration_seconds\\": 0, '),
     ("kilo-speed", "kilo", "session-record", '"generation": 23.75061850569025,', '"generation": 0,'),
     (
         "opencode-title",

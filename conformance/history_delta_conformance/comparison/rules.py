@@ -261,6 +261,20 @@ RULES: tuple[Rule, ...] = (
         agents=("hermes",),
     ),
     Rule(
+        "hermes-delegation-id",
+        "Hermes keeps what its sub-agents do in a folder with a random name, and tells the model of it.",
+        re.compile(r"/(?P<value>deleg_[0-9a-f]{8})/"),
+        kind="delegation",
+        agents=("hermes",),
+    ),
+    Rule(
+        "hermes-duration",
+        "Hermes tells the model how long its sub-agents took.",
+        _number_after("duration_seconds|total_duration_seconds", r"[0-9]+(?:\.[0-9]+)?(?![0-9.])"),
+        constant="0",
+        agents=("hermes",),
+    ),
+    Rule(
         "opencode-slug",
         "OpenCode and Kilo give a session two random words for a name.",
         _after("slug", "[a-z]+-[a-z]+"),
