@@ -33,7 +33,6 @@ OPENCODE_TABLES = {
 
 @pytest.mark.parametrize(("name", "file"), [("opencode", "xdg-data/opencode/opencode.db"), ("kilo", "kilo.db")])
 def test_sessions_of_opencode_and_kilo_are_apart_and_their_parts_in_the_order_of_their_ids(name, file, task):
-    messages = {9: "msg_3", 4: "msg_2", 3: "msg_2"}
     tables = {
         "session": [("ses_z", None, 1), ("ses_a", "ses_z", 2)],
         "message": [("msg_2", "ses_z", '{"role": "assistant"}'), ("msg_1", "ses_z", "{}"), ("msg_3", "ses_a", "{}")],
