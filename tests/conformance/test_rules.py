@@ -111,6 +111,7 @@ EXAMPLES = [
         '"/live/<delegation-1>/task-0.log"',
     ),
     ("hermes-duration", "hermes", "requests", '\\"duration_seconds\\": 3.71, ', '\\"duration_seconds\\": 0, '),
+    ("hermes-row", "hermes", "session-record", '{"id": 13, "role"', '{"id": 0, "role"'),
     ("kilo-speed", "kilo", "session-record", '"generation": 23.75061850569025,', '"generation": 0,'),
     (
         "opencode-title",

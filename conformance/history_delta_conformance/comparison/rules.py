@@ -256,9 +256,17 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "hermes-session-id",
         "Hermes names a session by the time and a random number.",
-        _after("id|session_id|parent_session_id", r"20[0-9]{6}_[0-9]{6}_[0-9a-f]{6}"),
+        _after("id|session_id|parent_session_id|_delegate_from", r"20[0-9]{6}_[0-9]{6}_[0-9a-f]{6}"),
         kind="session",
         agents=("hermes",),
+    ),
+    Rule(
+        "hermes-row",
+        "Hermes counts the messages of all sessions in one table, and those of sub-agents come as they come.",
+        _number_after("id", "[0-9]+(?![0-9.])"),
+        constant="0",
+        agents=("hermes",),
+        aspects=(RECORD,),
     ),
     Rule(
         "hermes-delegation-id",
