@@ -42,10 +42,15 @@ def build(target):
         file.write(SHEBANG)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, path in sources():
-                archive.writestr(_entry(name), _read(path), zipfile.ZIP_DEFLATED)
+                archive.writestr(_entry(name), _read(path), _compression(name))
     os.chmod(partial, 0o755)
     os.replace(partial, target)
     return hashlib.sha256(_read(target)).hexdigest()
+
+
+def _compression(name):
+    """What every Python that an agent starts may load first is stored as it is: zlib takes longer to load than it."""
+    return zipfile.ZIP_STORED if os.path.basename(name) == "sitecustomize.py" else zipfile.ZIP_DEFLATED
 
 
 def _entry(name):
