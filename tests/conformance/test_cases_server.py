@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases for servers: this project's own passes them all, and servers that spoil one thing each fail by number."""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_delta_conformance.cases.cli import server_main
+from history_delta_conformance.processes import SERVER_COMMAND, ReadyProcess
+
+HERE = Path(__file__).parent
+PLACES = ["--listen", "{listen}", "--admin-listen", "127.0.0.1:0", "--upstream", "{model}"]
+Run = Callable[..., dict[str, Any]]
+
+
+def quoted(*words: str) -> str:
+    return " ".join(f"'{word}'" for word in words)
+
+
+OURS = quoted(*SERVER_COMMAND, *PLACES)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """The command's exit code, and its results as JSON under their numbers."""
+
+    def run(*argv: str) -> tuple[int, dict[str, Any]]:
+        file = tmp_path / "cases.json"
+        code = server_main([*argv, "--json", str(file)])
+        results = json.loads(file.read_text()) if file.exists() else {"cases": []}
+        return code, {case["number"]: case for case in results["cases"]}
+
+    return run
+
+
+def test_our_server_passes_every_case(run) -> None:
+    code, cases = run("--command", OURS)
+    wrong = {number: (case.get("expected"), case.get("got"), case.get("reason")) for number, case in cases.items()}
+    assert {number: wrong[number] for number, case in cases.items() if case["outcome"] != "passed"} == {
+        "11.12": (None, None, "it takes long, and is run with --slow alone")
+    }
+    assert code == 0
+    assert len(cases) > 170
+
+
+def test_several_cases_at_once_disturb_each_other_not(run) -> None:
+    code, cases = run("--command", OURS, "--jobs", "8", "--case", "1?.*", "--case", "[24589].*")
+    assert {number: case for number, case in cases.items() if case["outcome"] not in ("passed", "not-run")} == {}
+    assert code == 0
+
+
+# Which cases find which fault; a faithful relay passes all of these.
+FOUND_BY = {
+    "buffers": ["12.1", "12.2"],
+    "ends-what-broke": ["13.1", "13.2", "13.3", "13.6"],
+    "resets-what-broke": ["13.1"],
+    "forwards-hop-local": ["8.1", "8.2"],
+    "lets-forgeries-through": ["8.3"],
+    "answers-mismatch-with-400": ["5.5", "5.6"],
+    "forgets-deliveries": ["11.1", "11.2", "11.4", "11.8"],
+    "shares-rollouts": ["10.6", "10.7"],
+    "refuses-without-version": ["2.8", "2.9"],
+    "writes-bodies-anew": ["2.1", "3.8"],
+    "forwards-reserved-paths": ["15.6"],
+    "follows-the-target": ["15.1"],
+    "retries": ["11.14"],
+}
+
+
+def command(fault: str) -> str:
+    return quoted(sys.executable, str(HERE / "broken_server.py"), fault, "--listen", "{listen}", "--model", "{model}")
+
+
+@pytest.mark.parametrize("fault", FOUND_BY)
+def test_a_fault_is_found_by_number(run, fault: str) -> None:
+    wanted = FOUND_BY[fault]
+    code, cases = run("--command", command(fault), *(word for number in wanted for word in ("--case", number)))
+    assert {number: case["outcome"] for number, case in cases.items()} == dict.fromkeys(wanted, "failed")
+    assert code == 1
+    for case in cases.values():
+        assert case["expected"]
+        assert case["got"]
+        assert any("sent" in line for line in case["exchange"])
+
+
+def test_it_is_the_fault_that_is_found_and_not_the_relay(run) -> None:
+    numbers = sorted({number for numbers in FOUND_BY.values() for number in numbers})
+    code, cases = run("--command", command("faithful"), *(word for number in numbers for word in ("--case", number)))
+    assert {number: case for number, case in cases.items() if case["outcome"] != "passed"} == {}
+    assert code == 0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+def _start(folder: Path, upstream_port: int, enabled: str = "1") -> ReadyProcess:
+    options = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    upstream = ["--upstream", f"http://127.0.0.1:{upstream_port}"]
+    return ReadyProcess("server", [*SERVER_COMMAND, *options, *upstream], folder, {"HISTORY_DELTA_ENABLED": enabled})
+
+
+async def in_thread(run, *argv: str) -> tuple[int, dict[str, Any]]:
+    return await asyncio.to_thread(run, *argv)
+
+
+async def test_a_server_that_runs_already_is_taken_as_it_is(run, tmp_path) -> None:
+    port = free_port()
+    async with _start(tmp_path, port) as server:
+        listen = f"127.0.0.1:{port}"
+        argv = ("--url", server.url, "--model-listen", listen, "--case", "2.1", "--case", "16.1", "--case", "11.13")
+        code, cases = await in_thread(run, *argv)
+    assert {number: case["outcome"] for number, case in cases.items()} == {
+        "2.1": "passed",
+        "11.13": "passed",
+        "16.1": "not-run",
+    }
+    assert "--command" in cases["16.1"]["reason"]
+    assert code == 0
+
+
+async def test_a_server_with_another_model_behind_it_is_told_what_to_do(run, tmp_path, capsys) -> None:
+    port = free_port()
+    async with _start(tmp_path, free_port()) as server:
+        code, cases = await in_thread(run, "--url", server.url, "--model-listen", f"127.0.0.1:{port}")
+    assert (code, cases) == (2, {})
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"start the server with http://127.0.0.1:{port} as its only upstream" in said
+
+
+async def test_a_server_that_is_switched_off_is_told_so(run, tmp_path, capsys) -> None:
+    port = free_port()
+    async with _start(tmp_path, port, enabled="0") as server:
+        code, _ = await in_thread(run, "--url", server.url, "--model-listen", f"127.0.0.1:{port}")
+    assert code == 2
+    assert "switched off" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--url", "http://127.0.0.1:1"], "no server at 127.0.0.1:1"),
+        (["--url", "https://x"], "--url: expected http://HOST:PORT"),
+        (["--url", "http://127.0.0.1:1/v1"], "--url: expected http://HOST:PORT"),
+        (["--url", "http://127.0.0.1:99999"], "--url: expected http://HOST:PORT"),
+        (["--command", "no-such-program {listen} {model}"], "--command: cannot start no-such-program"),
+        (["--command", "true {listen}"], "--command: expected {model} somewhere in it"),
+        (["--command", "true {listen} {model}"], "--command: the server does not listen on 127.0.0.1:"),
+        (["--command", "sh -c 'echo this went wrong; exit 3' {listen} {model}"], "this went wrong"),
+        (["--command", "'"], "--command: No closing quotation"),
+        (["--command", OURS, "--case", "77.1"], "--case: expected the number of a server case"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(argv: list[str], words: str, capsys) -> None:
+    assert server_main([*argv, "--model-listen", f"127.0.0.1:{free_port()}"]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_an_address_that_is_taken_is_said_in_one_line(capsys) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        taken = f"127.0.0.1:{sock.getsockname()[1]}"
+        assert server_main(["--url", "http://127.0.0.1:1", "--model-listen", taken]) == 2
+    assert f"--model-listen: cannot listen on {taken}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [[], ["--timeout", "0"], ["--jobs", "x"], ["--url", "a", "--command", "b"], ["--no"]])
+def test_a_command_line_that_makes_no_sense_is_a_2(argv: list[str], capsys) -> None:
+    assert server_main(argv) == 2
+    assert "usage:" in "".join(capsys.readouterr())
+
+
+def test_the_list_needs_no_server(capsys) -> None:
+    assert server_main(["--list", "--case", "1.*"]) == 0
+    said = capsys.readouterr().out
+    assert "server 1.1" in said
+    assert "server 2.1" not in said
+
+
+def test_what_was_started_is_stopped(run, tmp_path, is_gone) -> None:
+    noted = tmp_path / "pid"
+    script = f'echo $$ > {noted}; exec "$@"'
+    code, _ = run("--command", quoted("sh", "-c", script, "sh") + " " + OURS, "--case", "1.1")
+    assert code == 0
+    assert is_gone(int(noted.read_text()))
