@@ -51,11 +51,11 @@ def main(argv: Sequence[str]) -> int:
         return USAGE
     load()
     target = options.command.text if options.command else ""
-    return run_command(options, SHIM, target, lambda: _ground(options.command))
+    return run_command(options, SHIM, target, lambda: ground(options.command))
 
 
 @contextlib.asynccontextmanager
-async def _ground(command: Command) -> AsyncIterator[OpenTarget]:
+async def ground(command: Command) -> AsyncIterator[OpenTarget]:
     """A command that starts nothing is told of once, and not by every case."""
     try:
         async with Target(command, Transcript()).bench():

@@ -62,11 +62,13 @@ _register_reasons()
 
 @SHIM.case("7.7", "after a resync disabled it is sent in full, and the server does not speak any more", "C-13", "C-16")
 async def disabled(target: Target) -> None:
+    other = grown(2, 4)
     async with target.bench() as bench:
+        await bench.talks(other[:2])
         talk = await frame_answered(bench, resync(wire.RESYNC_DISABLED), *[reply(speaks=False)] * 3)
         expect_resent(talk)
         bench.upstream.capabilities = silent
-        for body in grown(1, 5)[3:]:
+        for body in other[2:]:
             expect_full(await bench.talk(body), "the protocol is switched off there")
 
 
