@@ -18,7 +18,10 @@ from .scenario import Conversation, Scenario, Turn
 from .tools import concrete_calls
 
 _TITLE_CALL = re.compile(rb"\btitle\b", re.IGNORECASE)
-_BYTES_PER_TOKEN = 4
+# Of what the model is sent, not the size is counted but the steps: the size depends on paths, times and names that the
+# agent makes up, and so would every figure that the agent reports.
+_TOKENS_PER_STEP = 1000
+_CHARACTERS_PER_TOKEN = 4
 
 SideCall = Literal["title", "summary"]
 
@@ -61,18 +64,18 @@ def reply_at(place: Place, scenario: Scenario, body: bytes, model: str, offered:
     """The same, once it is known what the request is for."""
     conversation, done = place.conversation, place.done
     if place.side_call == "summary":
-        return _reply(body, model, Turn(text=_marked(conversation, done, scenario.summary)))
+        return _reply(place, body, model, Turn(text=_marked(conversation, done, scenario.summary)))
     if place.side_call == "title":
-        return _reply(body, model, Turn(text=scenario.title))
+        return _reply(place, body, model, Turn(text=scenario.title))
     if done >= len(conversation.turns):
-        return _reply(body, model, Turn(text=_marked(conversation, done, "There is nothing left to do.")))
+        return _reply(place, body, model, Turn(text=_marked(conversation, done, "There is nothing left to do.")))
     turn = conversation.turns[done]
     text = _marked(conversation, done + 1, turn.text)
     calls = tuple(
         ToolCall(f"call_{conversation.name}_{done + 1}_{number}".replace("-", "_"), *call)
         for number, call in enumerate(concrete_calls(turn.calls if offered else (), offered, body), start=1)
     )
-    return _reply(body, model, Turn(text=text, reasoning=turn.reasoning, input_tokens=turn.input_tokens), calls)
+    return _reply(place, body, model, Turn(text=text, reasoning=turn.reasoning, input_tokens=turn.input_tokens), calls)
 
 
 def _conversation_of(scenario: Scenario, body: bytes) -> Conversation:
@@ -92,8 +95,8 @@ def _marked(conversation: Conversation, step: int, text: str) -> str:
     return f"[{conversation.name} step {step} of {len(conversation.turns)}] {text}"
 
 
-def _reply(body: bytes, model: str, turn: Turn, calls: tuple[ToolCall, ...] = ()) -> Reply:
+def _reply(place: Place, body: bytes, model: str, turn: Turn, calls: tuple[ToolCall, ...] = ()) -> Reply:
     said = len(turn.text) + len(turn.reasoning) + sum(len(call.arguments) for call in calls)
-    counted = len(body) // _BYTES_PER_TOKEN if turn.input_tokens is None else turn.input_tokens
-    usage = Usage(counted, 1 + said // _BYTES_PER_TOKEN)
+    counted = _TOKENS_PER_STEP * (place.done + 1) if turn.input_tokens is None else turn.input_tokens
+    usage = Usage(counted, 1 + said // _CHARACTERS_PER_TOKEN)
     return Reply(hashlib.sha256(body).hexdigest()[:24], model, turn.text, turn.reasoning, calls, usage)
