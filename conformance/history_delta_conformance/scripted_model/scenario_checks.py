@@ -61,7 +61,7 @@ def mistakes_in(scenario: Scenario) -> Iterator[Mistake]:
     """What no type says."""
     turns: dict[str, Sequence[Turn]] = {"": scenario.turns}
     for number, conversation in enumerate(scenario.conversations):
-        if conversation.name in {*turns, scenario.name}:
+        if conversation.name in {*turns, scenario.name, scenario.marker}:
             place: Place = ("conversations", number, "name")
             yield Mistake(place, "a name that no other conversation has", repr(conversation.name))
         turns[conversation.name] = conversation.turns
