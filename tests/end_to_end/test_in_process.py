@@ -94,6 +94,24 @@ def test_a_conversation_costs_what_is_new_of_it_over_clients_that_live_for_one_c
         assert (call["status"], call["outcome"], call["reason"]) == (200, "complete", None)
 
 
+def test_a_call_is_logged_as_the_shim_logs_it(start, tmp_path):
+    model = start.model(ok)
+    server = start.server(model)
+    shim, conversation = start.shim(server.origin), Conversation()
+    within = InProcess(httpx, False, server.origin, tmp_path)
+    within.send(conversation)
+    within.caller.get(server.origin + "/v1/models")
+    Caller(httpx, False).post(shim.origin + conversation.path, conversation.sent[0])
+    Caller(httpx, False).get(shim.origin + "/v1/models")
+    for path in (conversation.path, "/v1/models"):
+        [theirs] = shim.logged_on(path, 1)
+        [ours] = [call for call in within.calls() if call["path"] == path]
+        assert set(ours) == set(theirs)
+        measured = {"ts", "delivery", "prepare_ms", "total_ms", "response_bytes", "body_bytes", "sent_bytes"}
+        for name in set(ours) - measured:
+            assert ours[name] == theirs[name], name
+
+
 def test_a_server_that_lost_its_state_is_sent_the_body_once_more_in_full(agent, start):
     model = start.model(ok)
     server = start.server(model)
