@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test test-agents lint bench bench-agents shim clean
+.PHONY: help setup demo test test-agents conformance conformance-smoke lint bench bench-agents shim clean
 .DEFAULT_GOAL := help
 
 help:  ## what each target does
@@ -26,6 +26,14 @@ test: setup shim  ## all tests but those with real agents
 
 test-agents: setup shim  ## real agents through shim and server; installs them into .agents on first use
 	$(BIN)/python -m pytest -m agents $(PYTEST_ARGS)
+
+conformance: setup  ## five real agents, every scenario, transport off against on; the report in build/conformance
+	rm -rf build/conformance
+	$(BIN)/history-delta conformance --output build/conformance $(CONFORMANCE_ARGS)
+
+conformance-smoke: setup  ## the same for four agents and two scenarios
+	rm -rf build/conformance-smoke
+	$(BIN)/history-delta conformance --smoke --output build/conformance-smoke $(CONFORMANCE_ARGS)
 
 lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff check .
