@@ -88,7 +88,5 @@ def test_both_ends_are_shown_what_binds_both() -> None:
 
 
 @pytest.mark.parametrize("registry", [SERVER, SHIM], ids=lambda registry: registry.kind)
-def test_numbers_go_on_without_a_gap_in_groups_that_have_titles(registry) -> None:
-    for group in registry.groups:
-        numbers = [case.order[1] for case in registry if case.order[0] == group]
-        assert numbers == list(range(1, len(numbers) + 1)), f"{registry.kind} {group}"
+def test_no_group_is_empty(registry) -> None:
+    assert set(registry.groups) == {case.order[0] for case in registry}

@@ -38,6 +38,7 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.timeout(300)
 def test_our_server_passes_every_case(run) -> None:
     code, cases = run("--command", OURS)
     wrong = {number: (case.get("expected"), case.get("got"), case.get("reason")) for number, case in cases.items()}
@@ -79,7 +80,8 @@ def command(fault: str) -> str:
 @pytest.mark.parametrize("fault", FOUND_BY)
 def test_a_fault_is_found_by_number(run, fault: str) -> None:
     wanted = FOUND_BY[fault]
-    code, cases = run("--command", command(fault), *(word for number in wanted for word in ("--case", number)))
+    chosen = [word for number in wanted for word in ("--case", number)]
+    code, cases = run("--command", command(fault), "--timeout", "4", *chosen)
     assert {number: case["outcome"] for number, case in cases.items()} == dict.fromkeys(wanted, "failed")
     assert code == 1
     for case in cases.values():

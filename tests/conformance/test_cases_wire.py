@@ -16,12 +16,14 @@ class Bench:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.came = asyncio.Event()
         self.behave: Callable[[Call], Awaitable[None]] = Call.respond
         self.transcript = Transcript()
         self.endpoint = Endpoint(self._behave)
 
     async def _behave(self, call: Call) -> None:
         self.calls.append(call)
+        self.came.set()
         await self.behave(call)
 
     async def connect(self) -> Connection:
@@ -146,8 +148,7 @@ async def test_a_call_sees_that_it_was_given_up(bench: Bench) -> None:
     bench.behave = lambda call: asyncio.sleep(0)
     connection = await bench.connect()
     await connection.send(GET)
-    while not bench.calls:
-        await asyncio.sleep(0.001)
+    await bench.came.wait()
     with pytest.raises(CaseFailed, match="expected it to close; got nothing within"):
         await bench.calls[0].wait_until_given_up("it to close", 0.05)
     connection.reset()
@@ -159,8 +160,7 @@ async def test_an_endpoint_leaves_its_port_and_takes_it_again(bench: Bench) -> N
     bench.behave = lambda call: asyncio.sleep(0)
     connection = await bench.connect()
     await connection.send(GET)
-    while not bench.calls:
-        await asyncio.sleep(0.001)
+    await bench.came.wait()
     await bench.endpoint.stop_listening()
     assert await connection.is_ended()
     with pytest.raises(OSError, match="Connect call failed"):
