@@ -32,7 +32,9 @@ class Rule:
         return not self.agents or agent in self.agents
 
 
-REQUESTS, RECORD, USAGE = "requests", "session-record", "usage"
+REQUESTS, RECORD = "requests", "session-record"
+OPENCODE = ("opencode", "kilo")
+HERMES = ("hermes", "hermes-library")
 
 # A JSON string's content, and a quotation mark as it stands in JSON or in JSON within JSON strings.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -165,14 +167,14 @@ RULES: tuple[Rule, ...] = (
         "OpenCode and Kilo name each session by an id that is made of the time and of random characters.",
         re.compile(r"(?<![0-9A-Za-z_])(?P<value>ses_[0-9a-f]{12}[0-9A-Za-z]{14})(?![0-9A-Za-z])"),
         kind="session",
-        agents=("opencode", "kilo"),
+        agents=OPENCODE,
     ),
     Rule(
         "opencode-part-id",
         "OpenCode and Kilo name messages, their parts and events of a session as they do the session itself.",
         re.compile(r"(?<![0-9A-Za-z_])(?P<value>(?:msg|prt|evt|per|tool)_[0-9a-f]{12}[0-9A-Za-z]{14})(?![0-9A-Za-z])"),
         kind="part",
-        agents=("opencode", "kilo"),
+        agents=OPENCODE,
     ),
     Rule(
         "kilo-message-time",
@@ -258,14 +260,14 @@ RULES: tuple[Rule, ...] = (
         "Hermes names a session by the time and a random number.",
         _after("id|session_id|parent_session_id|_delegate_from", r"20[0-9]{6}_[0-9]{6}_[0-9a-f]{6}"),
         kind="session",
-        agents=("hermes",),
+        agents=HERMES,
     ),
     Rule(
         "hermes-row",
         "Hermes counts the messages of all sessions in one table, and those of sub-agents come as they come.",
         _number_after("id", "[0-9]+(?![0-9.])"),
         constant="0",
-        agents=("hermes",),
+        agents=HERMES,
         aspects=(RECORD,),
     ),
     Rule(
@@ -273,20 +275,20 @@ RULES: tuple[Rule, ...] = (
         "Hermes keeps what its sub-agents do in a folder with a random name, and tells the model of it.",
         re.compile(r"/(?P<value>deleg_[0-9a-f]{8})/"),
         kind="delegation",
-        agents=("hermes",),
+        agents=HERMES,
     ),
     Rule(
         "hermes-duration",
         "Hermes tells the model how long its sub-agents took.",
         _number_after("duration_seconds|total_duration_seconds", r"[0-9]+(?:\.[0-9]+)?(?![0-9.])"),
         constant="0",
-        agents=("hermes",),
+        agents=HERMES,
     ),
     Rule(
         "opencode-slug",
         "OpenCode and Kilo give a session two random words for a name.",
         _after("slug", "[a-z]+-[a-z]+"),
-        agents=("opencode", "kilo"),
+        agents=OPENCODE,
         aspects=(RECORD,),
     ),
     Rule(
@@ -296,7 +298,7 @@ RULES: tuple[Rule, ...] = (
             r"(?:New|Child) session - "
             r"(?P<value>20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z)"
         ),
-        agents=("opencode", "kilo"),
+        agents=OPENCODE,
         aspects=(RECORD,),
     ),
     Rule(
