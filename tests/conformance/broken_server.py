@@ -153,6 +153,16 @@ class ForwardsReservedPaths(Relay):
         return request
 
 
+class ForwardsStrayFrames(Relay):
+    def request(self, request: Request) -> Request:
+        if not request.target.endswith(("/completions", "/responses", "/messages")):
+            request.headers = [
+                (name, "application/octet-stream") if name.lower() == "content-type" else (name, value)
+                for name, value in request.headers
+            ]
+        return request
+
+
 class FollowsTheTarget(Relay):
     async def send(self, request: Request) -> Connection:
         scheme, found, rest = request.target.partition("://127.0.0.1:")
@@ -191,6 +201,7 @@ FAULTS: dict[str, tuple[type[Relay] | None, type[Relay] | None]] = {
     "refuses-without-version": (RefusesWithoutVersion, None),
     "writes-bodies-anew": (None, WritesBodiesAnew),
     "forwards-reserved-paths": (ForwardsReservedPaths, None),
+    "forwards-stray-frames": (ForwardsStrayFrames, None),
     "follows-the-target": (FollowsTheTarget, None),
     "retries": (None, RetriesBehind),
 }

@@ -68,6 +68,7 @@ FOUND_BY = {
     "refuses-without-version": ["2.8", "2.9"],
     "writes-bodies-anew": ["2.1", "3.8"],
     "forwards-reserved-paths": ["15.6"],
+    "forwards-stray-frames": ["9.2"],
     "follows-the-target": ["15.1"],
     "retries": ["11.14"],
 }
@@ -95,6 +96,15 @@ def test_it_is_the_fault_that_is_found_and_not_the_relay(run) -> None:
     code, cases = run("--command", command("faithful"), *(word for number in numbers for word in ("--case", number)))
     assert {number: case for number, case in cases.items() if case["outcome"] != "passed"} == {}
     assert code == 0
+
+
+def test_a_parser_that_takes_what_is_ambiguous_is_found_by_number(run) -> None:
+    """The relay itself has one."""
+    code, cases = run("--command", command("faithful"), "--case", "14.1", "--case", "14.2", "--case", "14.4")
+    assert {number: case["outcome"] for number, case in cases.items()} == dict.fromkeys(
+        ["14.1", "14.2", "14.4"], "failed"
+    )
+    assert code == 1
 
 
 def free_port() -> int:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 def server_main(argv: Sequence[str]) -> int:
     """0: all that ran passed; 1: something did not; 2: nothing could be run."""
-    from .server import command
+    from .server.command import main
 
-    return command.main(argv)
+    return main(argv)
 
 
 def shim_main(argv: Sequence[str]) -> int:
     """The same for a shim."""
-    from .shim import command
+    from .shim.command import main
 
-    return command.main(argv)
+    return main(argv)
