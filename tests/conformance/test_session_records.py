@@ -59,16 +59,20 @@ def test_tools_that_ran_at_the_same_time_are_in_the_order_of_their_calls(name, t
     assert AGENTS[name].usage(task) == {"steps": [{"input": 7}, {"input": 8}]}
 
 
-def test_codex_prints_commands_as_they_end_and_the_record_as_they_were_called(task):
-    started = [("item_1", "started"), ("item_2", "started")]
-    interleaved = [("item_1", "started"), ("item_1", "completed"), ("item_2", "started"), ("item_2", "completed")]
+def test_codex_numbers_and_prints_commands_as_chance_has_it_and_the_record_has_them_by_what_they_are(task):
+    def event(item, kind, command):
+        return {"type": f"item.{kind}", "item": {"id": item, "type": "command_execution", "command": command}}
+
+    together = [("1", "started", "ls"), ("2", "started", "cat"), ("2", "completed", "cat"), ("1", "completed", "ls")]
+    in_turn = [("1", "started", "cat"), ("1", "completed", "cat"), ("2", "started", "ls"), ("2", "completed", "ls")]
     records = []
-    for order in ([*started, ("item_2", "completed"), ("item_1", "completed")], interleaved):
-        events = [{"type": f"item.{kind}", "item": {"id": item, "type": "command_execution"}} for item, kind in order]
-        print_lines(task, [{"type": "turn.started"}, *events, {"type": "turn.completed", "usage": {"input_tokens": 5}}])
-        records.append(AGENTS["codex"].session_record(task)["stdout"])
-    assert records[0] == records[1]
-    assert [entry["type"] for entry in lines(records[0])[:3]] == ["turn.started", "item.started", "item.completed"]
+    for order in (together, in_turn):
+        events = [{"type": "turn.started"}, *(event(*entry) for entry in order)]
+        print_lines(task, [*events, {"type": "turn.completed", "usage": {"input_tokens": 5}}])
+        records.append(lines(AGENTS["codex"].session_record(task)["stdout"]))
+    for record in records:
+        told = [(entry["type"], entry["item"]["command"]) for entry in record[1:-1]]
+        assert told == [(f"item.{kind}", command) for command in ("cat", "ls") for kind in ("started", "completed")]
     assert AGENTS["codex"].usage(task) == {"turns": [{"input_tokens": 5}]}
 
 
@@ -90,6 +94,7 @@ def test_codex_keeps_history_and_events_and_the_record_has_them_one_after_the_ot
 def test_pi_prints_progress_as_it_reads_it_and_the_record_has_none(task):
     usage = {"input": 3}
     events = [
+        {"type": "message_start", "message": {"usage": {}}},
         {"type": "message_update", "message": {}},
         {"type": "tool_execution_end", "toolCallId": "call_2"},
         {"type": "tool_execution_update", "toolCallId": "call_1"},
@@ -102,7 +107,7 @@ def test_pi_prints_progress_as_it_reads_it_and_the_record_has_none(task):
     sessions.mkdir()
     (sessions / "2026_x.jsonl").write_text('{"type":"session"}\n')
     record = AGENTS["pi"].session_record(task)
-    assert lines(record["stdout"]) == [events[3], events[1], *events[4:]]
+    assert lines(record["stdout"]) == [events[4], events[2], *events[5:]]
     assert record["session-1"] == '{"type":"session"}\n'
     assert AGENTS["pi"].usage(task) == {"messages": [usage]}
 

@@ -84,9 +84,10 @@ def configuration(task: Task) -> str:
 
 
 def _command(event: Row) -> tuple[str, bool] | None:
-    """Where a command's beginning or end belongs."""
+    """Where a command's beginning or end belongs. Not by its id: that is given in the order of beginning."""
     item = event.get("item", {})
-    return (item["id"], event["type"] == "item.completed") if item.get("type") == "command_execution" else None
+    is_command = item.get("type") == "command_execution"
+    return (str(item.get("command")), event["type"] == "item.completed") if is_command else None
 
 
 def _session_text(file: Path) -> str:

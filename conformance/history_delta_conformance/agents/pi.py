@@ -72,9 +72,13 @@ def _messages(task: Task) -> list[Row]:
 
 
 def _events_text(task: Task) -> str:
-    """What it printed, but for progress, whose pieces are as it happened to read them."""
-    events = [event for event in json_objects(task.stdout) if not str(event.get("type")).endswith("_update")]
+    """What it printed, but for progress, which is as far as it happened to be; a message's end has all of it."""
+    events = [event for event in json_objects(task.stdout) if not _is_progress(str(event.get("type")))]
     return json_lines_text(steadied(events, _ended_tool))
+
+
+def _is_progress(kind: str) -> bool:
+    return kind == "message_start" or kind.endswith("_update")
 
 
 def _ended_tool(event: Row) -> str | None:
