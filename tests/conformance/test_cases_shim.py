@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published cases for shims: our own passes all of them, and shims with a fault fail those that are for it."""
 
-import importlib
-import pkgutil
 import shlex
 import sys
 from pathlib import Path
 
-import history_delta_conformance.cases.shim as cases
 import pytest
+from history_delta_conformance.cases import load
 from history_delta_conformance.cases.base import Case, CaseResult
 from history_delta_conformance.cases.registry import SHIM
 from history_delta_conformance.cases.runner import Runner
@@ -18,8 +16,7 @@ from history_delta_conformance.processes import SHIM_COMMAND
 from support.broken_shims import BROKEN
 from support.shim_archive import build_shim
 
-for _module in pkgutil.iter_modules(cases.__path__):
-    importlib.import_module(f"{cases.__name__}.{_module.name}")
+load("shim")
 
 _ADDRESSES = "--upstream {upstream} --listen {listen}"
 
@@ -35,8 +32,7 @@ def commands(tmp_path_factory) -> dict[str, str]:
 
 
 async def run(case: Case, text: str) -> CaseResult:
-    async with command.ground(Command(text)) as open_target:
-        [result] = await Runner(open_target).run([case])
+    [result] = await Runner(command.opener(Command(text))).run([case])
     return result
 
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         made.print_usage()
         print("expected --command")
         return USAGE
-    load()
+    load("shim")
     target = options.command.text if options.command else ""
     return run_command(options, SHIM, target, lambda: ground(options.command))
 
@@ -62,9 +62,12 @@ async def ground(command: Command) -> AsyncIterator[OpenTarget]:
             pass
     except CannotStart as error:
         raise CannotRun(str(error)) from error
+    yield opener(command)
 
+
+def opener(command: Command) -> OpenTarget:
     @contextlib.asynccontextmanager
     async def open_target(case: Case, transcript: Transcript) -> AsyncIterator[Target]:
         yield Target(command, transcript)
 
-    yield open_target
+    return open_target

@@ -11,7 +11,7 @@ from .bodies import conversation, grown, said
 from .resyncs import expect_resent, frame_answered
 from .upstream import Answer, reply, reset, resync, silent, speaking
 
-_UNREADABLE = (400, 404, 405, 406, 409, 410, 411, 412, 413, 415, 422, 431, 451, 499, 501)
+_UNREADABLE = (400, 404, 405, 409, 411, 413, 415, 422, 431, 499, 501)
 _INGRESS = (401, 403, 407, 408, 429)
 _OTHERS = (200, 302, 500, 502, 503, 504)
 
