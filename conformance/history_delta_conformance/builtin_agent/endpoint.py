@@ -3,6 +3,7 @@
 
 import http.client
 import json
+import select
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ class Endpoint:
         body = json.dumps(conversation.request(tools), ensure_ascii=False, separators=(",", ":"))
         data = body.encode(errors="surrogatepass")
         headers = self._headers | conversation.headers
+        self._drop_if_closed()
         self._connection.request("POST", self._base_path + conversation.path, data, headers)
         response = self._connection.getresponse()
         if response.status != http.HTTPStatus.OK:
@@ -42,6 +44,12 @@ class Endpoint:
         for line in response:
             if line.startswith(b"data: ") and not line.startswith(b"data: [DONE]"):
                 yield json.loads(line.removeprefix(b"data: "))
+
+    def _drop_if_closed(self) -> None:
+        """An idle connection that can be read from was closed by the other end, as HTTP clients of agents know."""
+        sock = self._connection.sock
+        if sock is not None and select.select([sock], [], [], 0)[0]:
+            self.close()
 
     def close(self) -> None:
         """Give the connection up; the next call makes a new one."""
