@@ -84,7 +84,8 @@ class Chain:
     def wrapper(self) -> tuple[str, ...]:
         if self.mode != Mode.IN_PROCESS:
             return ()
-        return (*SHIM_RUN_COMMAND, "--in-process", "--upstream", self.origin, "--log-file", str(self.shim_log), "--")
+        options = ["--upstream", self.origin, "--log-file", str(self.shim_log), "--log-body-hash"]
+        return (*SHIM_RUN_COMMAND, "--in-process", *options, "--")
 
     @property
     def environment(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ class Exchange:
     """One request as it crossed the wire, and what is known of its response.
 
     ``body`` is without transfer coding; ``wire_bytes`` counts everything: head, framing and body. Times are monotonic.
+    ``left``: the client closed before the response had come to its end, as Codex does on most calls.
     """
 
     connection: int
@@ -35,6 +36,7 @@ class Exchange:
     answered: float | None = None
     response_bytes: int = 0
     response_complete: bool = False
+    left: bool = False
 
     @property
     def sha256(self) -> str:
@@ -64,9 +66,12 @@ class ConnectionObserver:
         self._unanswered: deque[Exchange] = deque()
         self._body: list[bytes] = []
         self._wire_bytes = 0
+        self._server_ended = False
 
     def from_client(self, data: bytes) -> list[Exchange]:
         """The requests that have become complete with this."""
+        if not data:
+            self._client_left()
         if self.failure is not None:
             return []
         self._completed: list[Exchange] = []
@@ -78,7 +83,13 @@ class ConnectionObserver:
             self.failure = f"request: {error}"
         return self._completed
 
+    def _client_left(self) -> None:
+        open_ones = [] if self._answering is None else [self._answering]
+        for exchange in [*open_ones, *self._unanswered]:
+            exchange.left = not exchange.response_complete and not self._server_ended
+
     def from_server(self, data: bytes) -> None:
+        self._server_ended = self._server_ended or not data
         if self.failure is not None:
             return
         try:

@@ -123,10 +123,17 @@ class _Connection:
         _prepare(self._server)
         await asyncio.get_running_loop().sock_connect(self._server, self._target)
 
+    async def _receive(self) -> bytes:
+        try:
+            return await asyncio.get_running_loop().sock_recv(self._client, _CHUNK)
+        except OSError:
+            self._observer.from_client(b"")  # It was reset, which is a way to leave as well.
+            raise
+
     async def _copy_requests(self) -> None:
         loop = asyncio.get_running_loop()
         held = b""
-        while data := await loop.sock_recv(self._client, _CHUNK):
+        while data := await self._receive():
             held += data
             complete = self._observer.from_client(data)
             if self._decide is not None and not complete and self._observer.failure is None:

@@ -95,3 +95,26 @@ def test_what_is_no_http_is_a_failure_and_ends_the_observation(data, observer, e
 def test_bytes_that_answer_no_request_are_a_failure(observer):
     observer.from_server(OK)
     assert observer.failure.startswith("response: ")
+
+
+@pytest.mark.parametrize(
+    ("feeds", "left"),
+    [
+        (["client", "server"], True),
+        (["server", "client"], False),
+    ],
+    ids=["the-client-closes-first", "the-response-is-cut-first"],
+)
+def test_an_agent_that_leaves_early_is_told_from_a_response_that_was_cut(feeds, left, observer, exchanges):
+    observer.from_client(WITH_LENGTH)
+    observer.from_server(STREAM[:-5])
+    for end in feeds:
+        (observer.from_client if end == "client" else observer.from_server)(b"")
+    assert [(exchange.response_complete, exchange.left) for exchange in exchanges] == [(False, left)]
+
+
+def test_who_leaves_after_the_end_has_not_left_early(observer, exchanges):
+    observer.from_client(WITH_LENGTH)
+    observer.from_server(OK)
+    observer.from_client(b"")
+    assert [(exchange.response_complete, exchange.left) for exchange in exchanges] == [(True, False)]
