@@ -175,6 +175,7 @@ class _Connection:
             self._observer.from_server(passed)
             await loop.sock_sendall(self._client, passed)
             if self._is_over():
+                self._observer.from_server(b"")
                 self._close_softly()
                 return
         self._observer.from_server(b"")

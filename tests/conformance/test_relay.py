@@ -178,7 +178,9 @@ async def test_a_response_is_cut_behind_an_event_however_it_arrives(peer, interv
         await asyncio.sleep(0)
     received = await asyncio.wait_for(reader.read(), TIMEOUT)
     assert received == STREAM[: STREAM.index(b"data: three")]
+    writer.close()
     assert not relay.exchanges[0].response_complete
+    assert not relay.exchanges[0].left
 
 
 async def test_a_connection_is_closed_behind_a_response(peer, intervened):
