@@ -202,7 +202,7 @@ RULES: tuple[Rule, ...] = (
         "The same as a number.",
         _number_after(
             "timestamp|time_created|time_updated|created|completed|start|end|started_at_ms|completed_at_ms|started_at"
-            "|completed_at|ended_at|first_seen|last_seen|create_time",
+            "|completed_at|ended_at|first_seen|last_seen|create_time|compacted",
             r"1[0-9]{9}(?:[0-9]{3})?(?:\.[0-9]+)?(?![0-9.])",
         ),
         constant="0",

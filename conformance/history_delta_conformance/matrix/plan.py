@@ -20,6 +20,7 @@ SCENARIOS = (
     "sub-agents",
     "compaction",
     "compaction-between-prompts",
+    "pruning",
     "server-loses-state",
     "shim-restarts",
     "switched-off",
