@@ -31,7 +31,7 @@ def empty_cell(place: Place, version: str, verdict: Verdict, reason: str, findin
         version=version,
         dialect=place.row.dialect,
         mode=str(place.row.mode),
-        scenario=place.scenario,
+        scenario=place.title,
         verdict=verdict,
         reason=reason,
         findings=findings,

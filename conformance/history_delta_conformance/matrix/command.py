@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -143,7 +143,7 @@ def _run(
     prepared = {agent.name: _prepared(agent, options.allow_untested, view) for agent in agents}
     view.planned(
         list(dict.fromkeys(place.row.name for place in planned)),
-        list(dict.fromkeys(place.scenario for place in planned)),
+        list(dict.fromkeys(place.title for place in planned)),
         sum(not place.not_applicable for place in planned),
     )
     runner = Runner(prepared, output, view, options.jobs, options.keep, options.server_command)
@@ -154,7 +154,7 @@ def _run(
         command=shlex.join(["history-delta", "conformance", *arguments]),
         versions=_versions(options.jobs),
         agents=tuple(AgentUsed(a.name, prepared[a.name].version, a.version, prepared[a.name].problem) for a in agents),
-        scenarios=tuple(_scenario_used(name) for name in dict.fromkeys(place.scenario for place in planned)),
+        scenarios=tuple(_scenarios_used(planned)),
         rules=tuple(RuleUsed(rule.name, rule.reason, tuple(rule.agents)) for rule in RULES),
         cells=tuple(cells),
     )
@@ -187,8 +187,9 @@ def _prepared(agent: Agent, allow_untested: bool, view: View) -> Prepared:
     return prepared
 
 
-def _scenario_used(name: str) -> ScenarioUsed:
-    return ScenarioUsed(name, load_scenario(name).description)
+def _scenarios_used(planned: Iterable[Place]) -> Iterator[ScenarioUsed]:
+    for name, title in dict.fromkeys((place.scenario, place.title) for place in planned):
+        yield ScenarioUsed(title, load_scenario(name).description)
 
 
 def _versions(jobs: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ with the shim beside it, and with the transport in its own process.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..agents import AGENTS, Agent
 from ..chain import Mode
@@ -62,15 +63,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """A row and a scenario, by the name of its file; ``not_applicable`` says why that is nothing to run."""
+    """A row and a scenario, by its name or file; ``not_applicable`` says why that is nothing to run."""
 
     row: Row
     scenario: str
     not_applicable: str = ""
 
     @property
+    def title(self) -> str:
+        """What a report calls the scenario."""
+        return Path(self.scenario).stem
+
+    @property
     def name(self) -> str:
-        return f"{self.scenario}/{self.row.name}"
+        return f"{self.title}/{self.row.name}"
 
 
 def rows(agents: Iterable[Agent], modes: Sequence[Mode] = (Mode.PROXY, Mode.IN_PROCESS)) -> list[Row]:
