@@ -82,10 +82,10 @@ class Runner:
 
     async def _compared(self, place: Place, version: str) -> Cell:
         row, off_name = place.row, load_scenario(place.scenario).same_off_as or place.scenario
-        off, on = await asyncio.gather(
-            self._off_run(row, off_name),
-            self._run(row.agent, row.dialect, place.scenario, row.mode, place.name),
-        )
+        # Both wait for a slot in this order, so that cells are done one after the other.
+        off_run = self._off_run(row, off_name)
+        on_run = asyncio.create_task(self._run(row.agent, row.dialect, place.scenario, row.mode, place.name))
+        off, on = await asyncio.gather(asyncio.shield(off_run), on_run)
         self._view.started(place.name, "compare")
         cell = cell_of(place, version, off, on)
         again = None
@@ -102,13 +102,13 @@ class Runner:
     def _shows_stability(self, place: Place) -> bool:
         return place.scenario in IN_EVERY_DIALECT and place.row.mode is Mode.PROXY
 
-    async def _off_run(self, row: Row, scenario: str) -> Run:
+    def _off_run(self, row: Row, scenario: str) -> asyncio.Task[Run]:
         key = (row.agent.name, row.dialect, scenario)
         if key not in self._off:
             self._off[key] = asyncio.create_task(
                 self._run(row.agent, row.dialect, scenario, Mode.OFF, f"{scenario}/{row.agent.name} {row.dialect}")
             )
-        return await asyncio.shield(self._off[key])
+        return self._off[key]
 
     async def _run(self, agent: Agent, dialect: str, scenario: str, mode: Mode, name: str) -> Run:
         async with self._slots:
