@@ -23,6 +23,8 @@ _START_WITHIN = 20.0
 _STOP_WITHIN = 10.0
 _LOOK_EVERY = 0.02
 _LAST_LINES = 3
+# Of the caller's environment: settings of ours, and proxies, since all that is run here is on loopback.
+_NOT_INHERITED = ("HISTORY_DELTA_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 # The installed command, whether or not its script is on the path.
 _HISTORY_DELTA = (sys.executable, "-c", "import sys; from history_delta_server.cli import main; sys.exit(main())")
@@ -46,17 +48,18 @@ class Process(ABC):
     """A running program with a ``url``; use as an async context manager. Raises StartError.
 
     What it prints goes to ``NAME.out`` and ``NAME.err`` in the folder, behind what an earlier one of that name printed.
-    Settings of ours in the caller's environment do not reach it, except those given here.
+    Settings of ours and proxies in the caller's environment do not reach it, except those given here.
     """
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.url = ""
+        self.stdout = folder / f"{name}.out"
         self.stderr = folder / f"{name}.err"
-        self._name, self._command, self._folder = name, command, folder
-        self._environment = _without_ours(os.environ) | dict(environment)
+        self._name, self._command = name, command
+        self._environment = _inherited(os.environ) | dict(environment)
 
     async def __aenter__(self) -> Self:
-        with (self._folder / f"{self._name}.out").open("ab") as out, self.stderr.open("ab") as err:
+        with self.stdout.open("ab") as out, self.stderr.open("ab") as err:
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     *self._command,
@@ -77,9 +80,11 @@ class Process(ABC):
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._signal(signal.SIGTERM)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _STOP_WITHIN)
-        await self.kill()
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _STOP_WITHIN)
+        finally:
+            await self.kill()
 
     async def kill(self) -> None:
         """End it as a crash would; what it held is gone."""
@@ -89,6 +94,11 @@ class Process(ABC):
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def port(self) -> int:
+        """Of its ``url``."""
+        return int(self.url.rpartition(":")[2])
 
     @property
     def is_running(self) -> bool:
@@ -103,14 +113,18 @@ class Process(ABC):
         deadline = loop.time() + _START_WITHIN
         while not await self._is_ready():
             if not self.is_running:
-                raise StartError(f"{self._name} did not start: {self._last_words()}")
+                raise StartError(
+                    f"{self._name} did not start: {self._last_words()} (it ended with {self._process.returncode})"
+                )
             if loop.time() > deadline:
                 raise StartError(f"{self._name} was not ready within {_START_WITHIN:g} s: {self._last_words()}")
             await asyncio.sleep(_LOOK_EVERY)
 
     def _last_words(self) -> str:
-        said = self.stderr.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
-        return " / ".join(said) or "it said nothing"
+        for file in (self.stderr, self.stdout):
+            if said := file.read_text(errors="replace").strip().splitlines():
+                return " / ".join(said[-_LAST_LINES:])
+        return "it said nothing"
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -155,9 +169,9 @@ class CommandProcess(Process):
         self.url = f"http://{listen}"
 
     async def _is_ready(self) -> bool:
-        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        host = self.url.removeprefix("http://").rpartition(":")[0]
         try:
-            _, writer = await asyncio.open_connection(host, int(port))
+            _, writer = await asyncio.open_connection(host, self.port)
         except OSError:
             return False
         writer.close()
@@ -183,5 +197,5 @@ def free_port() -> int:
         return port
 
 
-def _without_ours(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith("HISTORY_DELTA_")}
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.upper().startswith(_NOT_INHERITED)}

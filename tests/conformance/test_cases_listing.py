@@ -7,6 +7,8 @@ from pathlib import Path
 
 from history_delta_conformance.cases import listing, load
 from history_delta_conformance.cases.registry import SERVER, SHIM, UNOBSERVABLE
+from history_delta_conformance.cases.server.ground import EXAMPLE as SERVER_EXAMPLE
+from history_delta_conformance.cases.shim.process import EXAMPLE as SHIM_EXAMPLE
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "cases.md"
 COMMAND = [sys.executable, "-m", "history_delta_conformance.cases.listing"]
@@ -25,3 +27,9 @@ def test_it_has_every_case_and_what_has_none() -> None:
     for (name, level), reason in UNOBSERVABLE.items():
         assert f"- {name} ({level}): {reason}" in text
     assert "| – |" not in text
+
+
+def test_its_examples_are_those_that_the_tests_of_the_cases_run() -> None:
+    text = listing.document()
+    for example in (SERVER_EXAMPLE, SHIM_EXAMPLE):
+        assert f'--command "{example}"' in text

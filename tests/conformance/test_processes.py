@@ -10,7 +10,9 @@ from history_delta_conformance.processes import BadCommand, CommandProcess, Read
 SERVE = (
     "import json, os, sys, time\n"
     "file = sys.argv[sys.argv.index('--ready-file') + 1]\n"
-    "print(sorted(name for name in os.environ if name.startswith('HISTORY_DELTA_')), file=sys.stderr, flush=True)\n"
+    "proxies = ['http_proxy', 'HTTPS_PROXY', 'ALL_PROXY']\n"
+    "told = [name for name in os.environ if name.startswith('HISTORY_DELTA_') or name in proxies]\n"
+    "print(told, file=sys.stderr, flush=True)\n"
     "open(file + '.new', 'w').write(json.dumps({'url': 'http://127.0.0.1:9'}))\n"
     "os.rename(file + '.new', file)\n"
     "time.sleep(600)"
@@ -18,18 +20,27 @@ SERVE = (
 
 
 async def test_ready_with_its_url_and_only_our_own_settings(tmp_path, monkeypatch):
-    monkeypatch.setenv("HISTORY_DELTA_UPSTREAM", "http://somewhere.invalid")
+    for name in ("HISTORY_DELTA_UPSTREAM", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://somewhere.invalid")
     command = [sys.executable, "-c", SERVE]
     async with ReadyProcess("it", command, tmp_path, {"HISTORY_DELTA_ENABLED": "1"}) as process:
-        assert process.url == "http://127.0.0.1:9"
+        assert (process.url, process.port) == ("http://127.0.0.1:9", 9)
         assert process.stderr.read_text() == "['HISTORY_DELTA_ENABLED']\n"
         assert process.is_running
     assert not process.is_running
 
 
-async def test_a_process_that_ends_at_once_is_an_error_with_what_it_said(tmp_path):
-    command = [sys.executable, "-c", "import sys; sys.exit('--listen: taken')"]
-    with pytest.raises(StartError, match="it did not start: --listen: taken"):
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("print('hello'); sys.exit('--listen: taken')", r"--listen: taken \(it ended with 1\)"),
+        ("print('no luck'); sys.exit(3)", r"no luck \(it ended with 3\)"),
+        ("pass", r"it said nothing \(it ended with 0\)"),
+    ],
+)
+async def test_a_process_that_ends_at_once_is_an_error_with_what_it_said(tmp_path, code, words):
+    command = [sys.executable, "-c", f"import sys; {code}"]
+    with pytest.raises(StartError, match=f"it did not start: {words}"):
         async with ReadyProcess("it", command, tmp_path, {}):
             pass
 

@@ -54,6 +54,9 @@ class Call:
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def send(self, data: bytes) -> None:
+        """What comes after the other side has gone is dropped; asyncio would complain of it on stderr."""
+        if self._writer.is_closing():
+            return
         with contextlib.suppress(ConnectionError):
             self._writer.write(data)
             await self._writer.drain()

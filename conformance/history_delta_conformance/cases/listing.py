@@ -3,24 +3,29 @@
 
 from collections.abc import Iterator
 
-from rich.console import Console
-from rich.table import Table
-
 from . import load
 from .base import Case
 from .registry import SERVER, SHIM, UNOBSERVABLE, Registry
 from .requirements import REQUIREMENTS
+from .server import ground
+from .shim import process
 
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # Published cases
 
 Numbered checks of the [protocol](../protocol/SPEC.md) that anyone can run against a server or a shim of their own. A
 number stands for the same case for ever. Each case names the requirements that it checks, with `SHOULD` where it fails
 for what the specification only recommends.
 
-    history-delta conformance server --command "my-server --listen {listen} --upstream {model}"
+    history-delta conformance server \\
+        --command "{ground.EXAMPLE}"
     history-delta conformance server --url http://127.0.0.1:8700
-    history-delta conformance shim --command "my-shim --listen {listen} --upstream {server}"
+    history-delta conformance shim \\
+        --command "{process.EXAMPLE}"
+
+What a command starts has `HISTORY_DELTA_ENABLED=1` in its environment, and neither other settings of that prefix nor
+proxies of yours; `env NAME=VALUE` in front of the command sets others. Placeholders become the address to listen on,
+and where the model or the server is. A shim's command may also have `{process.ROLLOUT_PLACE}`, the rollout's id.
 
 `--list` shows this list, `--case 3.1 --case '4.*'` chooses from it, `--json` and `--junit` write the results to files.
 The exit code is 0 where every case passed or was not run for the reason given, 1 otherwise, and 2 where nothing could
@@ -64,15 +69,6 @@ def _by_requirement() -> Iterator[str]:
         cases = [case.name for registry in (SERVER, SHIM) for case in registry if requirement.id in case.requirements]
         yield f"| {requirement.id} | {requirement.section} | {', '.join(cases) or '–'} |"
     yield ""
-
-
-def show_list(console: Console, registry: Registry, cases: list[Case]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("case", "", "checks", "title"):
-        table.add_column(column, overflow="fold")
-    for case in cases:
-        table.add_row(case.name, case.level, " ".join(case.requirements), case.title)
-    console.print(table)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,10 @@ from pathlib import Path
 from rich.console import Console
 
 from .base import Case, CaseResult
-from .listing import show_list
 from .output import as_json, as_junit
 from .registry import Registry
 from .runner import DEFAULT_TIMEOUT, OpenTarget, Runner
-from .show import Show, show_summary
+from .show import Show, show_list, show_summary
 
 PASSED, FAILED, USAGE = 0, 1, 2
 
@@ -82,7 +81,7 @@ def run_command(
     try:
         cases = chosen(options, registry)
         if options.list:
-            show_list(console, registry, cases)
+            show_list(console, cases)
             return PASSED
         results = asyncio.run(_run(options, cases, open_ground, console))
         show_summary(console, results)

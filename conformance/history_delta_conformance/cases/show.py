@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from .base import Case, CaseResult
 from .requirements import REQUIREMENTS
@@ -18,6 +19,16 @@ _MARKS = {
     "not-run": "[yellow]not run[/]",
     "error": "[bold red]ERROR[/]",
 }
+
+
+def show_list(console: Console, cases: Sequence[Case]) -> None:
+    """The cases, and nothing of a run."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("case", "", "checks", "title"):
+        table.add_column(column, overflow="fold")
+    for case in cases:
+        table.add_row(case.name, case.level, " ".join(case.requirements), escape(case.title))
+    console.print(table)
 
 
 class Show:

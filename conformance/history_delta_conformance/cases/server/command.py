@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .. import load
 from ..options import USAGE, add_options, run_command
 from ..registry import SERVER
-from .ground import Ground, address
+from .ground import EXAMPLE, Ground, address
 
 _MODEL_LISTEN = "127.0.0.1:8799"
 
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument(
         "--command",
         metavar="COMMAND",
-        help='starts a server: "history-delta serve --upstream {model} --listen {listen} --admin-listen 127.0.0.1:0"',
+        help=f'starts a server: "{EXAMPLE}"',
     )
     made.add_argument(
         "--model-listen",

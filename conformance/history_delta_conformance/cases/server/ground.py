@@ -8,18 +8,14 @@ protocol switched off where a case needs that, and stopped afterwards.
 import argparse
 import asyncio
 import contextlib
-import os
-import shlex
-import signal
-import socket
 import tempfile
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import IO, Self
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from history_delta_protocol import wire as names
 
+from ...processes import LISTEN, BadCommand, CommandProcess, StartError
 from ..base import Case, CaseFailed, NotRun
 from ..options import CannotRun
 from ..runner import OpenTarget
@@ -27,9 +23,8 @@ from ..transcript import Transcript
 from .model import Model
 from .target import Server, Target, open_target
 
-_START_WITHIN = 20.0
-_STOP_WITHIN = 10.0
-_LOOK_EVERY = 0.05
+MODEL = "{model}"
+EXAMPLE = f"history-delta serve --listen {LISTEN} --upstream {MODEL} --admin-listen 127.0.0.1:0"
 _SWITCH = "HISTORY_DELTA_ENABLED"
 
 Address = tuple[str, int]
@@ -79,9 +74,14 @@ class Ground:
             ) from None
 
     async def _start(self, switch: str) -> Server:
-        process = ServerProcess(self._command or "", self._model.endpoint.origin, {_SWITCH: switch})
-        await self._stack.enter_async_context(process)
-        return process.server
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        values = {MODEL: self._model.endpoint.origin}
+        try:
+            process = CommandProcess("server", self._command or "", values, folder, {_SWITCH: switch})
+            await self._stack.enter_async_context(process)
+        except (BadCommand, StartError) as error:
+            raise CannotRun(f"--command: {error}") from None
+        return Server("127.0.0.1", process.port, process.pid)
 
     async def _switched_off(self) -> Server:
         if not self._command:
@@ -125,89 +125,3 @@ def _running(url: str) -> Server:
     if parts.scheme != "http" or not parts.hostname or not port or parts.path.strip("/"):
         raise CannotRun(f"--url: expected http://HOST:PORT, got {url!r}")
     return Server(parts.hostname, port)
-
-
-class ServerProcess:
-    """A server that is started by a command of the user's; use as an async context manager."""
-
-    def __init__(self, command: str, model: str, environment: Mapping[str, str]) -> None:
-        self._command, self._model, self._environment = command, model, environment
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def __aenter__(self) -> Self:
-        port = _free_port()
-        words = _words(self._command, {"{listen}": f"127.0.0.1:{port}", "{model}": self._model})
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *words,
-                env=os.environ | dict(self._environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CannotRun(f"--command: cannot start {words[0]}: {error.strerror}") from None
-        self.server = Server("127.0.0.1", port, self._process.pid)
-        try:
-            await self._accepts()
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        assert self._process is not None
-        self._signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(self._process.wait(), _STOP_WITHIN)
-        except TimeoutError:
-            pass
-        finally:
-            self._signal(signal.SIGKILL)
-            await self._process.wait()
-            self._said.close()
-
-    def _signal(self, number: signal.Signals) -> None:
-        """To it and what it has started: they are a session of their own."""
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
-
-    async def _accepts(self) -> None:
-        assert self._process is not None
-        deadline = asyncio.get_running_loop().time() + _START_WITHIN
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection(self.server.host, self.server.port)
-                writer.close()
-                return
-            if self._process.returncode is not None or asyncio.get_running_loop().time() > deadline:
-                said = self._last_said()
-                raise CannotRun(f"--command: the server does not listen on {self.server.authority}: {said}")
-            await asyncio.sleep(_LOOK_EVERY)
-
-    def _last_said(self) -> str:
-        self._said.seek(0)
-        lines = self._said.read().decode("utf-8", "replace").strip().splitlines()
-        return " / ".join(lines[-3:]) or "it said nothing"
-
-
-def _words(command: str, values: Mapping[str, str]) -> list[str]:
-    """The command's words with its placeholders filled in. Raises CannotRun."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise CannotRun(f"--command: {error}") from None
-    for placeholder, value in values.items():
-        if not any(placeholder in word for word in words):
-            raise CannotRun(f"--command: expected {placeholder} somewhere in it")
-        words = [word.replace(placeholder, value) for word in words]
-    return words
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port

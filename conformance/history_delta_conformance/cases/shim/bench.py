@@ -7,8 +7,10 @@ on what nobody acknowledged, or a header that one side should not see fails it.
 
 import contextlib
 import re
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from history_delta_protocol import wire
 
@@ -17,7 +19,7 @@ from ..check import expect, none_of_ours, same_octets
 from ..transcript import Transcript
 from ..wire import Connection, Header, Response, request_head
 from .bodies import CHAT
-from .process import Command, Shim
+from .process import Command
 from .upstream import Call, Capabilities, Upstream, speaking
 
 JSON = ("Content-Type", "application/json")
@@ -54,8 +56,10 @@ class Target:
     @contextlib.asynccontextmanager
     async def bench(self, capabilities: Capabilities | None = None) -> AsyncIterator["Bench"]:
         """A fresh shim before a server that answers the question for capabilities so, and as usual without."""
-        async with Upstream(capabilities or speaking(), self._transcript) as upstream:
-            async with Shim(self.command, upstream.origin) as shim:
+        async with contextlib.AsyncExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            upstream = await stack.enter_async_context(Upstream(capabilities or speaking(), self._transcript))
+            async with self.command.shim(upstream.origin, folder) as shim:
                 bench = Bench(shim.port, upstream, self._transcript)
                 try:
                     yield bench

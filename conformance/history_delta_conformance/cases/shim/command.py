@@ -5,6 +5,7 @@ import argparse
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+from ...processes import BadCommand, StartError
 from .. import load
 from ..base import Case
 from ..options import USAGE, CannotRun, add_options, run_command
@@ -12,9 +13,7 @@ from ..registry import SHIM
 from ..runner import OpenTarget
 from ..transcript import Transcript
 from .bench import Target
-from .process import BadCommand, CannotStart, Command
-
-_EXAMPLE = "history-delta-shim.pyz serve --upstream {upstream} --listen {listen}"
+from .process import EXAMPLE, Command
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
         "and {rollout} a rollout id; without the last, the shim is expected to mint one.",
         allow_abbrev=False,
     )
-    made.add_argument("--command", metavar="COMMAND", type=_command, help=f'starts a shim: "{_EXAMPLE}"')
+    made.add_argument("--command", metavar="COMMAND", type=_command, help=f'starts a shim: "{EXAMPLE}"')
     add_options(made)
     return made
 
@@ -60,7 +59,7 @@ async def ground(command: Command) -> AsyncIterator[OpenTarget]:
     try:
         async with Target(command, Transcript()).bench():
             pass
-    except CannotStart as error:
+    except StartError as error:
         raise CannotRun(str(error)) from error
     yield opener(command)
 
