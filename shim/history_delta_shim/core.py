@@ -160,7 +160,7 @@ class Core(object):
             heads, tails = self._heads.of(scope), self._tails.of(scope)
         built = build_frame(taken, content_types[0] if content_types else None, heads, tails)
         data = frame.encode(built)
-        if data.index(b"\n") > capabilities.frame_line_bytes or not _within(built, capabilities):
+        if not _within(built, data, capabilities):
             return "over-peer-limit"
         packed = encoding.gzip_if_smaller(data) if "gzip" in capabilities.encodings else data
         if len(packed) >= len(call.agent_body):
@@ -232,11 +232,12 @@ class Core(object):
             self._tails.forget(taken.conversation.scope)
 
 
-def _within(built: frame.Frame, capabilities: Capabilities) -> bool:
-    """Whether a frame keeps to the limits of its receiver, but for the one on its line."""
+def _within(built: frame.Frame, data: bytes, capabilities: Capabilities) -> bool:
+    """Whether a frame, ``data`` before it is compressed, keeps to the limits of its receiver."""
     items = [built.head, built.tail] + [message for edit in built.edits for _, message in edit.insert]
     return (
-        built.result.length <= capabilities.body_bytes
+        data.index(b"\n") <= capabilities.frame_line_bytes
+        and max(len(data), built.result.length) <= capabilities.body_bytes
         and max(built.base_count, built.result.message_count) <= capabilities.messages
         and all(len(item.pieces) <= capabilities.pieces for item in items if isinstance(item, frame.Pieces))
     )

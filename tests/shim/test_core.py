@@ -175,6 +175,18 @@ def test_what_is_over_the_server_s_limits_goes_in_full(limits):
     assert (start(shim, TWO).kind, start(shim, TWO).reason) == (core.FULL, "over-peer-limit")
 
 
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_frame_that_is_over_the_server_s_limit_before_it_is_compressed_goes_in_full(spare):
+    """Its line is longer than nothing: a frame that names nothing held is larger than its body."""
+    least = len(frame.encode(decode(start(speaking(), ONE))))
+    assert least > len(ONE.raw)
+    document = {"version": 1, "encodings": ["gzip"], "limits": {"body_bytes": least - 1 + spare}}
+    shim = speaking()
+    shim.capabilities_answered(200, [], json.dumps(document).encode())
+    call = start(shim, ONE)
+    assert (call.kind, call.reason) == [(core.FULL, "over-peer-limit"), (core.SELF_CONTAINED, "no-base")][spare]
+
+
 @pytest.mark.parametrize("part", ["head", "message", "tail"])
 def test_an_item_of_more_pieces_than_the_server_takes_goes_in_full(part):
     def with_mark(marked: str) -> bytes:

@@ -12,6 +12,7 @@ from ..check import equal, expect
 from ..registry import SHIM
 from .bench import JSON, Target, expect_frame
 from .bodies import CHAT, TARGETS, conversation, grown, said
+from .receiver import decompressed
 from .upstream import Call, limited, speaking
 
 _FORMS = ("F-12", "F-13", "F-14", "F-16", "F-19", "F-1")
@@ -182,6 +183,18 @@ async def piece_limit(target: Target) -> None:
             tail = b'],"metadata":{%s}}' % b",".join(order)
             call = (await bench.talk(type(body)(body.head, body.messages, tail).raw)).call
             _within(call, 3)
+
+
+@SHIM.case("4.17", "a frame is within the server's limit before it is compressed, too", "C-10")
+async def frame_limit(target: Target) -> None:
+    """The body alone is within it: a frame that takes nothing held is larger than its body."""
+    body = conversation(1, 12).raw
+    limits = {"body_bytes": len(body)}
+    async with target.bench(speaking(encodings=["gzip"], limits=limits)) as bench:
+        call = (await bench.talk(body)).call
+        if call.is_frame:
+            size = len(decompressed(call.request.body, call.request.values("Content-Encoding")))
+            expect(size <= len(body), f"a frame of at most {len(body)} octets", f"one of {size}, decompressed")
 
 
 def _within(call: Call, most: int) -> None:
