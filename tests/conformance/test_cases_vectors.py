@@ -2,6 +2,10 @@
 """The vectors as cases read them: all of them, with the octets that they describe."""
 
 import hashlib
+import shutil
+import subprocess
+import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +13,8 @@ import pytest
 from history_delta_conformance.cases import vectors
 from history_delta_conformance.cases.base import NotRun
 from history_delta_conformance.cases.server.vectors import FAMILIES, vectors_of
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("file", FAMILIES)
@@ -41,3 +47,35 @@ def test_another_folder_may_be_named(monkeypatch, tmp_path: Path) -> None:
     (tmp_path / "split.json").write_text("{}")
     monkeypatch.setenv(vectors.FOLDER_VARIABLE, str(tmp_path))
     assert vectors.folder() == tmp_path
+
+
+@pytest.fixture
+def site_packages(tmp_path: Path) -> Path:
+    """The package as an installer lays it out: data files beside lib/, told of by the record."""
+    folder = tmp_path / "lib" / "python" / "site-packages"
+    for package in ("protocol/history_delta_protocol", "conformance/history_delta_conformance"):
+        shutil.copytree(ROOT / package, folder / Path(package).name)
+    record = folder / "history_delta-0.1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    (record.parent / "METADATA").write_text("Metadata-Version: 2.1\nName: history-delta\nVersion: 0.1.0\n")
+    for place, patterns in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "data-files"
+    ].items():
+        (tmp_path / place).mkdir(parents=True)
+        for file in (file for pattern in patterns for file in ROOT.glob(pattern)):
+            shutil.copy(file, tmp_path / place)
+            with record.open("a") as lines:
+                lines.write(f"../../../{place}/{file.name},,\n")
+    return folder
+
+
+def test_an_installed_package_has_all_of_them(site_packages: Path) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(site_packages)!r}); from history_delta_conformance.cases import vectors"
+    )
+    command = [sys.executable, "-I", "-S", "-c", f"{script}; print(vectors.folder())"]
+    found = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    assert found.is_relative_to(site_packages.parents[2] / "share")
+    assert {file.name for file in found.iterdir()} == {f"{name}.json" for name in (*FAMILIES, "names")}
+    for file in found.iterdir():
+        assert file.read_bytes() == (ROOT / "protocol" / "vectors" / file.name).read_bytes()

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published vectors of protocol/vectors, for cases that put them on the wire.
 
-They stand beside the protocol's package in a checkout; elsewhere HISTORY_DELTA_VECTORS names their folder.
+They stand beside the protocol's package in a checkout, and under share/ where the package was installed.
+HISTORY_DELTA_VECTORS names another folder.
 """
 
 import base64
+import contextlib
 import functools
 import json
 import os
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from .base import NotRun
 
 FOLDER_VARIABLE = "HISTORY_DELTA_VECTORS"
 _FORMAT = "history-delta-vectors/1"
+_INSTALLED = "share/history-delta/vectors"
 
 Vector = dict[str, Any]
 
@@ -24,10 +29,18 @@ Vector = dict[str, Any]
 def folder() -> Path:
     """Raises NotRun where the vectors are not to be found."""
     named = os.environ.get(FOLDER_VARIABLE)
-    found = Path(named) if named else Path(history_delta_protocol.__file__).parents[1] / "vectors"
-    if not (found / "split.json").is_file():
-        raise NotRun(f"no vectors in {found}: {FOLDER_VARIABLE} names their folder")
-    return found
+    places = [Path(named)] if named else [*_places()]
+    for place in places:
+        if (place / "split.json").is_file():
+            return place
+    raise NotRun(f"no vectors in {' or '.join(map(str, places))}: {FOLDER_VARIABLE} names their folder")
+
+
+def _places() -> Iterator[Path]:
+    yield Path(history_delta_protocol.__file__).parents[1] / "vectors"
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        installed = metadata.files("history-delta") or []
+        yield from {Path(str(file.locate())).resolve().parent for file in installed if _INSTALLED in str(file.parent)}
 
 
 @functools.cache
