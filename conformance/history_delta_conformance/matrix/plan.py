@@ -29,6 +29,8 @@ SCENARIOS = (
     "dropped-before",
     "dropped-during",
     "dropped-after",
+    "model-400",
+    "model-409",
     "model-429-retry-after",
     "model-429",
     "model-500",
