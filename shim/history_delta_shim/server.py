@@ -140,9 +140,9 @@ def _stop_requests() -> Iterator[int]:
             os._exit(128 + number)
         seen.append(number)
 
+    signal.set_wakeup_fd(writer)  # first, or a signal that comes in between wakes nobody
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, note)
-    signal.set_wakeup_fd(writer)
     try:
         yield reader
     finally:

@@ -3,13 +3,14 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from history_delta_shim import __version__
+from history_delta_shim import __version__, server
 from support.endpoints import PATIENCE, connect
 from support.http_text import END, answer, chunk, post, stream
 from support.shim_server import environment, shim_command
@@ -66,6 +67,26 @@ def test_a_signal_stops_it(start_shim, number):
     assert idle.is_ended()
     with pytest.raises(ConnectionError):
         connect(shim.port)
+
+
+def test_a_signal_that_comes_as_soon_as_it_is_caught_is_not_lost(monkeypatch):
+    install = signal.signal
+
+    def at_once(number, handler):
+        replaced = install(number, handler)
+        if number == signal.SIGTERM:
+            signal.raise_signal(number)
+        return replaced
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(signal, "signal", at_once)
+            with server._stop_requests() as wake:
+                assert select.select([wake], [], [], 0)[0] == [wake]
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def test_a_call_in_flight_is_finished_before_it_ends(start_shim, upstream):
