@@ -4,7 +4,6 @@
 import asyncio
 import io
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,10 @@ from history_delta_conformance.agents import AGENTS
 from history_delta_conformance.agents.builtin import BuiltIn
 from history_delta_conformance.agents.versions import Prepared
 from history_delta_conformance.chain import Mode
-from history_delta_conformance.matrix.cell import own_findings
 from history_delta_conformance.matrix.plan import SCENARIOS, places, rows
 from history_delta_conformance.matrix.runner import Runner
 from history_delta_conformance.processes import SERVER_COMMAND
 from history_delta_conformance.report.table import view_for
-from history_delta_conformance.run import run
 from history_delta_conformance.scripted_model import load_scenario
 
 DISTURBED = [name for name in SCENARIOS if load_scenario(name).disturbances]
@@ -148,19 +145,3 @@ async def test_what_was_interrupted_is_not_run(play, tmp_path):
     playing.cancel()
     cells = await playing
     assert [(cell.verdict, cell.reason) for cell in cells.values()] == [("not-run", "interrupted")]
-
-
-async def test_a_run_that_shows_nothing_is_a_finding(tmp_path):
-    on = await run(AGENTS["builtin"], load_scenario("short-task"), tmp_path / "on")
-    off = await run(AGENTS["builtin"], load_scenario("short-task"), tmp_path / "off", mode=Mode.OFF)
-    assert own_findings(off, on) == ()
-
-    def names(off=off, on=on):
-        return [finding.name for finding in own_findings(off, on)]
-
-    in_full = [replace(call, kind="full") for call in on.calls]
-    assert names(on=replace(on, calls=in_full)) == ["transport-not-used"]
-    assert names(on=replace(on, pending=["drop-before"])) == ["disturbance-not-reached"]
-    assert names(on=replace(on, relay_failures=["request: no HTTP"])) == ["not-http"]
-    assert names(off=replace(off, wrong_files=["one.txt"])) == ["task-not-done"]
-    assert names(on=replace(on, model_side=on.model_side[1:])) == ["body-not-equal"]

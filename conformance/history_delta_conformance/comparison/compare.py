@@ -58,13 +58,15 @@ def compare(off: Evidence, on: Evidence, rules: Sequence[Rule] = RULES) -> Compa
     return Comparison(tuple(_collapsed([*_findings(*runs), *_plain(off, on)])), counts)
 
 
-def raw(sent: Counter[Fingerprint], received: Counter[Fingerprint], lost: int = 0) -> tuple[Finding, ...]:
+def raw(
+    sent: Counter[Fingerprint], received: Counter[Fingerprint], lost: Counter[Fingerprint] | None = None
+) -> tuple[Finding, ...]:
     """Whether every body reached the model as the agent sent it, as often as it was sent, and nothing else did.
 
-    ``lost`` requests may be on their way no more: they were dropped on purpose.
+    ``lost`` are those that were dropped on purpose.
     """
-    gone, new = sent - received, received - sent
-    if gone.total() <= lost and not new:
+    gone, new = sent - received - (lost or Counter()), received - sent
+    if not gone and not new:
         return ()
     summary = f"{gone.total()} bodies did not arrive as they were sent, {new.total()} arrived that were not sent so"
     shown = [f"{sign}{' '.join(each)}" for sign, bodies in (("-", gone), ("+", new)) for each in bodies.elements()]

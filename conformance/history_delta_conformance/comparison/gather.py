@@ -73,7 +73,7 @@ def _request(recording: Recording) -> ModelRequest:
 
 
 def _attempt(result: RunResult, exchange: Exchange) -> Attempt:
-    """Labelled as the model would have, for it need not have got there. An agent that leaves early had all it wanted."""
+    """Labelled as the model would have it, for it need not have got there. Who leaves early had all it wanted."""
     path = split_rollout_path(exchange.target).rest
     label = label_of(result.scenario, exchange.method, path, exchange.body)
     return Attempt(_label(label, exchange.method, path), exchange.status, exchange.response_complete or exchange.left)

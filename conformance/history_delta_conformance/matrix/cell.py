@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """From two runs to one cell of the report: the comparison, and what a run with the transport on must show by itself."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
-from ..chain import Mode
+from ..calls import Fingerprint, sent_by_agent
 from ..comparison.compare import compare, raw
-from ..comparison.evidence import Evidence
 from ..report.results import CallBytes, Cell, Finding, Verdict
 from ..run import RunResult
+from . import proof
 from .plan import Place
+from .proof import Run
 
 _LOSES_A_REQUEST = "drop-before"
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run and what it left behind for the comparison."""
-
-    result: RunResult
-    evidence: Evidence
 
 
 def empty_cell(place: Place, version: str, verdict: Verdict, reason: str, findings: tuple[Finding, ...] = ()) -> Cell:
@@ -41,12 +34,11 @@ def empty_cell(place: Place, version: str, verdict: Verdict, reason: str, findin
 def cell_of(place: Place, version: str, off: Run, on: Run) -> Cell:
     """The cell, passed or failed."""
     comparison = compare(off.evidence, on.evidence)
-    findings = (*own_findings(off.result, on.result), *comparison.findings)
+    findings = (*own_findings(off, on), *comparison.findings)
     sent, received = on.result.sent, on.result.received
-    dropped = min(_dropped_on_purpose(on.result), (sent - received).total())
     return msgspec.structs.replace(
         empty_cell(place, version, "failed" if findings else "passed", _reason(findings), findings),
-        requests=sent.total() - dropped,
+        requests=sent.total() - _lost_on_purpose(on.result).total(),
         equal=(sent & received).total(),
         off_calls=_bytes(off.result),
         calls=_bytes(on.result),
@@ -64,34 +56,28 @@ def with_second_run(cell: Cell, off: Run, again: Run) -> Cell:
     return msgspec.structs.replace(cell, unstable=unstable)
 
 
-def own_findings(off: RunResult, on: RunResult) -> tuple[Finding, ...]:
+def own_findings(off: Run, on: Run) -> tuple[Finding, ...]:
     """What is wrong whatever the comparison says: a body that is not equal, or a run that proves nothing."""
-    return (
-        *_task_findings(off),
-        *raw(on.sent, on.received, _dropped_on_purpose(on)),
-        *(_finding("relay", "not-http", failure) for failure in on.relay_failures),
-        *(_finding("run", "disturbance-not-reached", f"{kind} was to happen and did not") for kind in on.pending),
-        *_use_findings(on),
-    )
+    return tuple(finding for run in (on, off) for finding in _findings_of(run))
 
 
-def _dropped_on_purpose(run: RunResult) -> int:
-    return sum(disturbance.kind == _LOSES_A_REQUEST for disturbance in run.scenario.disturbances)
+def _findings_of(run: Run) -> Iterator[Finding]:
+    yield from proof.findings(run)
+    yield from raw(run.result.sent, run.result.received, _lost_on_purpose(run.result))
+    for failure in run.result.relay_failures:
+        yield Finding("relay", "not-http", failure)
 
 
-def _task_findings(off: RunResult) -> Iterable[Finding]:
-    """A scenario without faults that the agent does not finish by itself proves nothing."""
-    if not off.finished and not off.scenario.faults and not off.scenario.disturbances:
-        yield _finding("run", "task-not-done", "the agent does not finish the task with the transport off either")
+def _lost_on_purpose(run: RunResult) -> Counter[Fingerprint]:
+    """As many as the scenario drops, and only such as the agent was given no answer to."""
+    dropped = sum(disturbance.kind == _LOSES_A_REQUEST for disturbance in run.scenario.disturbances)
+    unanswered = sent_by_agent(exchange for exchange in run.agent_side if _is_failed(exchange.status))
+    lost = (run.sent - run.received) & unanswered
+    return Counter(list(lost.elements())[:dropped])
 
 
-def _use_findings(on: RunResult) -> Iterable[Finding]:
-    if on.mode is not Mode.OFF and len(on.calls) > 1 and not any(call.kind == "delta" for call in on.calls):
-        yield _finding("run", "transport-not-used", "no call was sent as a delta, so that nothing is shown")
-
-
-def _finding(aspect: str, name: str, summary: str) -> Finding:
-    return Finding(aspect, name, summary)
+def _is_failed(status: int | None) -> bool:
+    return status is None or status >= 500
 
 
 def _reason(findings: tuple[Finding, ...]) -> str:

@@ -16,8 +16,9 @@ from ..report.results import Cell, Finding, Verdict
 from ..report.table import View
 from ..run import run
 from ..scripted_model import load_scenario
-from .cell import Run, cell_of, empty_cell, with_second_run
+from .cell import cell_of, empty_cell, with_second_run
 from .plan import IN_EVERY_DIALECT, Place, Row
+from .proof import Run
 
 _ROLLOUT = "conformance"
 
