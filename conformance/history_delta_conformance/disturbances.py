@@ -17,6 +17,8 @@ from .relay import Intervention
 from .scripted_model.scenario import Disturbance, Scenario
 
 _EVENTS_BEFORE_CUT = 4
+# An agent that finds the events and the break at once may do one thing or another.
+_SILENCE_BEFORE_CUT = 1.0
 
 
 class Transport(Protocol):
@@ -41,7 +43,7 @@ class Disturbances:
             "switched-off": _meanwhile(transport.switch_off),
             "shim-restarts": _meanwhile(transport.restart_shim),
             "drop-before": Intervention(drop=True),
-            "drop-during": Intervention(cut_after=_EVENTS_BEFORE_CUT),
+            "drop-during": Intervention(cut_after=_EVENTS_BEFORE_CUT, silence=_SILENCE_BEFORE_CUT),
             "drop-after": Intervention(close_after=True),
             "repeat": Intervention(repeat=True),
         }

@@ -35,6 +35,7 @@ class Intervention:
     meanwhile: Callable[[], Awaitable[None]] | None = None
     drop: bool = False
     cut_after: int | None = None
+    silence: float = 0.0
     close_after: bool = False
     repeat: bool = False
 
@@ -175,6 +176,7 @@ class _Connection:
             self._observer.from_server(passed)
             await loop.sock_sendall(self._client, passed)
             if self._is_over():
+                await asyncio.sleep(self._intervention.silence)
                 self._observer.from_server(b"")
                 self._close_softly()
                 return

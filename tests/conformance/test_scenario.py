@@ -35,7 +35,7 @@ def test_every_way_for_the_model_to_fail_has_a_scenario():
     kinds = {fault.kind for name in FAULTY for fault in load_scenario(name).faults}
     assert kinds == {"status", "reset-before", "cut", "reset", "no-final-event", "short-length", "stall", "drip"}
     statuses = {fault.status for name in FAULTY for fault in load_scenario(name).faults if fault.kind == "status"}
-    assert statuses == {429, 500, 503}
+    assert statuses == {400, 409, 429, 500, 503}
 
 
 @pytest.mark.parametrize("name", FAULTY)

@@ -73,16 +73,15 @@ def course(events: Sequence[Event], fault: Fault | None = None) -> Course:
     place = _place(events, fault.after)
     match fault.kind:
         case "cut" | "reset":
-            return Course(_pieces(events[:place]), fault.kind)
+            return Course(_with_silence(events[:place], fault.lasting), fault.kind)
         case "short-length":
-            return Course(_pieces(events[:place]), "cut", len(_joined(events)))
+            return Course(_with_silence(events[:place], fault.lasting), "cut", len(_joined(events)))
         case "no-final-event":
             return Course(_pieces([event for event in events if event.mark != "final"]))
         case "stall":
-            *before, last = _pieces(events[:place])
-            return Course((*before, Piece(last.data, fault.seconds), *_pieces(events[place:])))
+            return Course((*_with_silence(events[:place], fault.lasting), *_pieces(events[place:])))
         case "drip":
-            return Course(_drips(_joined(events), fault.seconds))
+            return Course(_drips(_joined(events), fault.lasting))
         case _:
             raise ValueError(f"{fault.kind} leaves no answer")
 
@@ -102,6 +101,12 @@ def _place(events: Sequence[Event], after: str) -> int:
 
 def _pieces(events: Sequence[Event]) -> tuple[Piece, ...]:
     return tuple(Piece(data) for event in events for data in split_in_character(event.data))
+
+
+def _with_silence(events: Sequence[Event], seconds: float) -> tuple[Piece, ...]:
+    """Then silence. Before a break it gives what was sent the time to arrive, and the agent to act on it."""
+    *before, last = _pieces(events)
+    return (*before, Piece(last.data, seconds))
 
 
 def split_in_character(data: bytes) -> list[bytes]:

@@ -89,7 +89,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after it are answered, or meet the next fault for the step. ``status`` and ``retry_after`` (seconds; None: no such
     header) belong to ``status``; ``after`` says where ``cut``, ``reset``, ``short-length`` and ``stall`` act: behind
     the first piece of the answer, its whole text, or its first tool call with all arguments. ``seconds`` is how long
-    ``stall`` lasts, and the whole answer of ``drip``.
+    ``stall`` lasts, and the whole answer of ``drip`` (2 where it is not said); where an answer breaks, how long after
+    what was sent of it (0.2): an agent that finds bytes and break at once may do one thing or another.
     """
 
     step: _Count
@@ -99,7 +100,14 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: Annotated[int, msgspec.Meta(ge=400, le=599)] = 500
     retry_after: _Seconds | None = None
     after: Literal["first-token", "text", "tool-call"] = "text"
-    seconds: _Seconds = 2.0
+    seconds: _Seconds | None = None
+
+    @property
+    def lasting(self) -> float:
+        """The seconds, said or not."""
+        if self.seconds is not None:
+            return self.seconds
+        return 2.0 if self.kind in ("stall", "drip") else 0.2
 
 
 class Disturbance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,8 +15,6 @@ from aiohttp import web
 from .faults import Course
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-# A reset may throw away what its receiver has not fetched by then, so everything before it gets this many seconds.
-_FETCHED_WITHIN = 0.2
 
 
 async def send(
@@ -40,7 +38,6 @@ async def _end(request: web.Request, response: web.StreamResponse, course: Cours
     if course.ending == "complete":
         await response.write_eof()
     elif course.ending == "reset":
-        await asyncio.sleep(_FETCHED_WITHIN)
         reset(request)
     elif request.transport is not None:
         # What is buffered still leaves, and then the end of the stream; no terminal chunk can follow it.
