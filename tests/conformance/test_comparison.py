@@ -41,7 +41,7 @@ HISTORY = [
 
 def request(label, messages, session=None, dialect="chat", **members):
     key = "input" if dialect == "responses" else "messages"
-    headers = [("User-Agent", "x"), ("Authorization", "Bearer EMPTY"), ("Accept", "127.0.0.1:40001")]
+    headers = [("User-Agent", "x"), ("Authorization", "Bearer EMPTY"), ("Referer", "http://127.0.0.1:40001/")]
     headers += [("x-session-id", session)] if session else []
     body = compact({"model": "m", key: messages, "stream": True, **members}).encode()
     return ModelRequest(label, "POST", PATHS[dialect], (*headers, ("Content-Length", str(len(body)))), body)
@@ -59,6 +59,7 @@ def evidence(*requests, **what):
         session_record={"session-1": '{"role":"user"}\n'},
         workspace={"README.md": "aa", "notes.md": "bb"},
         git_diff="+notes\n",
+        addresses={"<address>": "127.0.0.1:40001"},
     )
     return replace(run, **what)
 

@@ -2,6 +2,7 @@
 """What is taken down of a run: every file, every change, every call by the name that the model gives it."""
 
 import hashlib
+import os
 
 from history_delta_conformance.agents import AGENTS, make_workspace
 from history_delta_conformance.chain import Mode
@@ -14,16 +15,32 @@ def sha256(data):
     return hashlib.sha256(data).hexdigest()
 
 
-def test_every_file_but_gits_own_is_hashed_and_a_link_by_where_it_points(tmp_path):
+def test_everything_but_gits_own_is_taken_down_with_its_permissions_and_a_link_by_where_it_points(tmp_path):
     workspace = make_workspace(tmp_path / "workspace")
-    (workspace / "deep" / "er").mkdir(parents=True)
+    (workspace / "deep" / "er").mkdir(parents=True, mode=0o755)
     (workspace / "deep" / "er" / ".hidden").write_bytes(b"\xff\r\n")
+    (workspace / "deep" / "er" / ".hidden").chmod(0o750)
+    (workspace / ".gitignore").write_text("ignored")
+    (workspace / "ignored").write_text("")
     (workspace / "link").symlink_to("nowhere")
     (workspace / "folder").symlink_to("deep")
+    os.mkfifo(workspace / "pipe")
     hashes = dict(file_hashes(workspace))
-    assert hashes["deep/er/.hidden"] == sha256(b"\xff\r\n")
-    assert (hashes["link"], hashes["folder"]) == (sha256(b"nowhere"), sha256(b"deep"))
-    assert set(hashes) == {"README.md", "deep/er/.hidden", "link", "folder"}
+    assert hashes["deep/er/.hidden"] == f"-rwxr-x--- {sha256(bytes([0xFF, 13, 10]))}"
+    assert (hashes["deep/er"][:4], hashes["pipe"][:2]) == ("drwx", "pr")
+    assert (hashes["link"], hashes["folder"]) == ("lrwxrwxrwx nowhere", "lrwxrwxrwx deep")
+    others = {"README.md", "deep", ".gitignore", "ignored"}
+    assert set(hashes) == {"deep/er", "deep/er/.hidden", "link", "folder", "pipe", *others}
+
+
+def test_a_file_that_can_be_run_all_at_once_is_another(tmp_path):
+    workspace = make_workspace(tmp_path / "workspace")
+    before = dict(file_hashes(workspace))
+    (workspace / "README.md").chmod(0o755)
+    (workspace / "empty").mkdir()
+    after = dict(file_hashes(workspace))
+    assert before["README.md"] != after["README.md"]
+    assert set(after) - set(before) == {"empty"}
 
 
 async def test_a_run_is_taken_down_whole(tmp_path):

@@ -19,7 +19,9 @@ REPLY, OTHER_REPLY = "52f7d75f7ab7e8dfd289eb8a", "46b7cdfbf715e11ca3e48b3c"
 def normaliser(agent, **paths):
     nothing = {"usage": {}, "session_record": {}, "workspace": {}, "git_diff": "", "exit_status": 0, "final_text": ""}
     paths = {f"<{name}>": path for name, path in paths.items()}
-    return Normaliser(Evidence(agent=agent, dialect="chat", requests=(), attempts=(), paths=paths, **nothing), RULES)
+    addresses = {"<address>": "127.0.0.1:45993"}
+    run = Evidence(agent, "chat", requests=(), attempts=(), paths=paths, addresses=addresses, **nothing)
+    return Normaliser(run, RULES)
 
 
 # Rule, agent, aspect, a text in which it has something to do, and what comes of it.
@@ -31,7 +33,8 @@ EXAMPLES = [
         '{"a":1,"client_metadata":{"z":"1","b":"{\\"y\\":1}","c":"3"}}',
         '{"a":1,"client_metadata":{"b":"{\\"y\\":1}","c":"3","z":"1"}}',
     ),
-    ("port", "pi", "requests", "Host: 127.0.0.1:45993\n", "Host: 127.0.0.1:<port>\n"),
+    ("port", "hermes", "session-record", '"http://127.0.0.1:45993/v1"', '"http://<address>/v1"'),
+    ("port", "hermes", "session-record", "127.0.0.1:45994 127.0.0.1:459931", "127.0.0.1:45994 127.0.0.1:459931"),
     ("reply-id", "codex", "requests", f'"id":"fc_{REPLY}_0"', '"id":"fc_<reply-1>_0"'),
     ("reply-id", "codex", "requests", f'"c2NyaXB0ZWQ{REPLY}"', '"c2NyaXB0ZWQ<reply-1>"'),
     ("codex-id", "codex", "requests", f"x-codex-window-id: {UUID}:0", "x-codex-window-id: <id-1>:0"),

@@ -32,8 +32,8 @@ class Evidence:
     """One run.
 
     ``requests`` are in the order of their arrival, probes included. ``usage`` and ``session_record`` are the agent's
-    own (text of any form, by name). ``workspace`` maps relative paths to SHA-256. ``paths`` are this run's own folders
-    and addresses, longest first in meaning: name (``<workspace>``) -> text that stands for it.
+    own (text of any form, by name). ``workspace`` maps relative paths to permissions and SHA-256. ``paths`` are this
+    run's own folders and ``addresses`` its endpoints: name (``<workspace>``) -> text that stands for it.
     """
 
     agent: str
@@ -47,4 +47,5 @@ class Evidence:
     workspace: Mapping[str, str]
     git_diff: str
     paths: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None

@@ -2,6 +2,7 @@
 """From what a run left, in memory and in its folder, to the evidence that is compared. Nothing is judged here."""
 
 import hashlib
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,6 +35,7 @@ def gather(agent: Agent, result: RunResult) -> Evidence:
         workspace=dict(file_hashes(task.workspace)),
         git_diff=_git_diff(task.workspace),
         paths=paths_of(task),
+        addresses={"<address>": task.origin.removeprefix("http://")},
         folder=task.folder.parent,
     )
 
@@ -49,20 +51,30 @@ def paths_of(task: Task) -> Mapping[str, str]:
 
 
 def file_hashes(workspace: Path) -> Iterator[tuple[str, str]]:
-    """Every file but git's own by its relative path; a symbolic link by where it points."""
+    """Everything but what is git's own, folders too, by its relative path: type and permissions, then the hash of a
+    file's content or where a link points."""
     for path in sorted(workspace.rglob("*")):
         relative = path.relative_to(workspace)
-        if relative.parts[0] == _GIT or (path.is_dir() and not path.is_symlink()):
-            continue
-        content = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
-        yield str(relative), hashlib.sha256(content).hexdigest()
+        if relative.parts[0] != _GIT:
+            yield str(relative), f"{stat.filemode(path.lstat().st_mode)} {_content(path)}".rstrip()
+
+
+def _content(path: Path) -> str:
+    if path.is_symlink():
+        return str(path.readlink())
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _git_diff(workspace: Path) -> str:
     """What was changed, added and removed since the first commit, whether or not the agent told git of it."""
-    for arguments in (["add", "--all"], ["diff", "--cached", "--binary", "HEAD"]):
-        command = ["git", "-C", str(workspace), *arguments]
-        done = subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    _git(workspace, "add", "--all")
+    first = _git(workspace, "rev-list", "--max-parents=0", "HEAD").split()[-1]
+    return _git(workspace, "diff", "--cached", "--binary", first)
+
+
+def _git(workspace: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(workspace), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return done.stdout.decode(errors="surrogateescape")
 
 

@@ -7,7 +7,7 @@ two that were exchanged stay visible. What the rules are, and why, is in ``rules
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .evidence import Evidence
 from .rules import Rule
@@ -20,8 +20,11 @@ class Normaliser:
 
     def __init__(self, run: Evidence, rules: Sequence[Rule]) -> None:
         self.counts: Counter[str] = Counter()
-        self._paths = {text: name for name, text in run.paths.items() if text}
-        self._rules = [(rule, rule.pattern or _any_of(self._paths)) for rule in rules if rule.is_for(run.agent)]
+        own: dict[str, Mapping[str, str]] = {"": {}, "paths": run.paths, "addresses": run.addresses}
+        self._own = {text: name for names in own.values() for name, text in names.items() if text}
+        self._rules = [
+            (rule, rule.pattern or _any_of(own[rule.own].values())) for rule in rules if rule.is_for(run.agent)
+        ]
         self._numbers: dict[tuple[str, str], str] = {}
         self._used: Counter[str] = Counter()
 
@@ -44,7 +47,7 @@ class Normaliser:
             rewrite = rule.rewrite
             return lambda match: _replaced(match, rewrite(match))
         if rule.pattern is None:
-            return lambda match: self._paths[match.group()]
+            return lambda match: self._own[match.group()]
         if rule.kind and numbered:
             return lambda match: _replaced(match, self._numbered(rule.kind, match["value"]))
         constant = rule.constant or f"<{rule.kind or rule.name}>"
@@ -63,7 +66,7 @@ def _replaced(match: re.Match[str], new: str) -> str:
     return match.string[match.start() : start] + new + match.string[end : match.end()]
 
 
-def _any_of(texts: dict[str, str]) -> re.Pattern[str]:
-    """Any of these as a whole word of a path, the longest first; nothing where there are none."""
-    longest_first = sorted(texts, key=len, reverse=True)
-    return re.compile(f"(?:{'|'.join(map(re.escape, longest_first))})(?![0-9A-Za-z_])" if texts else r"(?!)")
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    """Any of these as a whole word, the longest first; nothing where there are none."""
+    longest_first = sorted(filter(None, texts), key=len, reverse=True)
+    return re.compile(f"(?:{'|'.join(map(re.escape, longest_first))})(?![0-9A-Za-z_])" if longest_first else r"(?!)")

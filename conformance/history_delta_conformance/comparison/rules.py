@@ -9,6 +9,7 @@ have one. What the model made up and what an agent computed from a conversation 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,14 @@ class Rule:
     """One rule. ``agents`` and ``aspects`` are those that it is for; empty: all.
 
     What ``value`` matches becomes, in this order: what ``rewrite`` says; ``<KIND-N>``, the N-th of its ``kind`` in the
-    run; ``constant``; ``<NAME>``. Without a pattern it is for the run's own paths and addresses.
+    run; ``constant``; ``<NAME>``. Without a pattern it is for what is the run's ``own``, by its evidence, and for that
+    alone.
     """
 
     name: str
     reason: str
     pattern: re.Pattern[str] | None = None
+    own: Literal["", "paths", "addresses"] = ""
     kind: str = ""
     constant: str = ""
     rewrite: Callable[[re.Match[str]], str] | None = None
@@ -95,11 +98,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "temporary-path",
         "Each run has a folder of its own, with the workspace and the agent's home in it; agents tell the model.",
+        own="paths",
     ),
     Rule(
         "port",
-        "Each run's endpoints have free ports of this machine; they stand in Host headers and in addresses.",
-        re.compile(r"127\.0\.0\.1:(?P<value>[1-9][0-9]{3,4})(?![0-9])"),
+        "The endpoint that an agent is given has a free port of this machine; agents note its address.",
+        own="addresses",
     ),
     Rule(
         "reply-id",
