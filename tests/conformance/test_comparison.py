@@ -161,6 +161,17 @@ def test_a_cut_that_was_ended_is_told_from_an_end_that_was_cut():
     assert names(cut, ended) == [("attempts", "end-cut")]
 
 
+def test_an_answer_of_another_size_is_named_where_both_were_seen_whole():
+    def run(*sizes):
+        return replace(OFF, attempts=tuple(Attempt("task 1", 200, True, size) for size in sizes))
+
+    assert names(run(100, 80), run(100, 90)) == [("attempts", "answer-changed")]
+    assert names(run(100, 90), run(90, 100)) == []
+    assert names(run(100, None), run(100, 90)) == []
+    assert names(run(100, 80), run(None, 90)) == []
+    assert names(run(100), run(100, 90)) == [("attempts", "attempt-missing")]
+
+
 def test_several_faults_of_a_request_are_all_named():
     both = with_headers(lambda headers: headers[1:])
     both = replace(both, requests=(*STEPS[:2], replace(both.requests[2], body=STEPS[2].body[:-1] + b',"x":1}')))

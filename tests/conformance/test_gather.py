@@ -52,6 +52,7 @@ async def test_a_run_is_taken_down_whole(tmp_path):
     assert [(attempt.label, attempt.status, attempt.complete) for attempt in evidence.attempts] == [
         (step, 200, True) for step in steps
     ]
+    assert all(attempt.size > 500 for attempt in evidence.attempts)
     assert evidence.exit_status == 0
     assert evidence.final_text.endswith(scenario.final_text)
     assert set(evidence.workspace) >= {"README.md", *(file.path for file in scenario.files)}
@@ -66,3 +67,4 @@ async def test_what_failed_is_taken_down_as_that(tmp_path):
     evidence = gather(agent, await run(agent, scenario, tmp_path, rollout="r-1", mode=Mode.OFF))
     of_the_step = [attempt for attempt in evidence.attempts if attempt.label == f"{scenario.marker} 3"]
     assert [(attempt.status, attempt.complete) for attempt in of_the_step] == [(200, False), (200, True)]
+    assert [attempt.size is None for attempt in of_the_step] == [True, False]

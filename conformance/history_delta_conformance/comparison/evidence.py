@@ -20,11 +20,12 @@ class ModelRequest:
 @dataclass(frozen=True)
 class Attempt:
     """A model call as the agent made it, and how it ended: ``status`` None where no response began, ``complete`` False
-    where the response was cut."""
+    where the response was cut. ``size`` is that of the answer's body, where all of it was seen."""
 
     label: str
     status: int | None
     complete: bool
+    size: int | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from history_delta_protocol.dialect import split_rollout_path
 
 from ..agents import Agent, Task
 from ..calls import is_model_call
+from ..chain import Mode
 from ..observer import Exchange
 from ..run import RunResult
 from ..scripted_model import Recording, label_of
@@ -88,7 +89,11 @@ def _attempt(result: RunResult, exchange: Exchange) -> Attempt:
     """Labelled as the model would have it, for it need not have got there. Who leaves early had all it wanted."""
     path = split_rollout_path(exchange.target).rest
     label = label_of(result.scenario, exchange.method, path, exchange.body)
-    return Attempt(_label(label, exchange.method, path), exchange.status, exchange.response_complete or exchange.left)
+    # In process it is not told how much of an answer there was beside what the agent read.
+    is_whole = exchange.response_complete and not exchange.left and result.mode is not Mode.IN_PROCESS
+    size = exchange.response_bytes if is_whole else None
+    complete = exchange.response_complete or exchange.left
+    return Attempt(_label(label, exchange.method, path), exchange.status, complete, size)
 
 
 def _label(label: str, method: str, path: str) -> str:
