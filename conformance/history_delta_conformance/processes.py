@@ -7,8 +7,10 @@ it takes connections there.
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
+import random
 import shlex
 import signal
 import socket
@@ -20,7 +22,6 @@ from pathlib import Path
 from typing import Self
 
 _START_WITHIN = 20.0
-_STOP_WITHIN = 10.0
 _LOOK_EVERY = 0.02
 _LAST_LINES = 3
 # Of the caller's environment: settings of ours, and proxies, since all that is run here is on loopback.
@@ -34,6 +35,9 @@ SHIM_COMMAND = (*_HISTORY_DELTA, "shim", "serve")
 SHIM_RUN_COMMAND = (*_HISTORY_DELTA, "shim", "run")
 
 LISTEN = "{listen}"
+
+# Below those that systems give to who asks for any: such a one could be somebody else's before the command binds it.
+_PORTS = range(20000, 32768)
 
 
 class StartError(RuntimeError):
@@ -49,7 +53,10 @@ class Process(ABC):
 
     What it prints goes to ``NAME.out`` and ``NAME.err`` in the folder, behind what an earlier one of that name printed.
     Settings of ours and proxies in the caller's environment do not reach it, except those given here.
+    After ``stop_within`` seconds, one that was told to stop is killed.
     """
+
+    stop_within = 10.0
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.url = ""
@@ -82,7 +89,7 @@ class Process(ABC):
         self._signal(signal.SIGTERM)
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _STOP_WITHIN)
+                await asyncio.wait_for(self._process.wait(), self.stop_within)
         finally:
             await self.kill()
 
@@ -164,9 +171,24 @@ class CommandProcess(Process):
         environment: Mapping[str, str],
         listen: str = "",
     ) -> None:
-        listen = listen or f"127.0.0.1:{free_port()}"
+        fill_in(command, {LISTEN: "", **values})  # raises before a port is taken
+        self._held = contextlib.ExitStack()
+        listen = listen or f"127.0.0.1:{self._held.enter_context(hold_port()).getsockname()[1]}"
         super().__init__(name, fill_in(command, {LISTEN: listen, **values}), folder, environment)
         self.url = f"http://{listen}"
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await super().__aenter__()
+        except BaseException:
+            self._held.close()
+            raise
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        try:
+            await super().__aexit__()
+        finally:
+            self._held.close()
 
     async def _is_ready(self) -> bool:
         host = self.url.removeprefix("http://").rpartition(":")[0]
@@ -191,10 +213,21 @@ def fill_in(command: str, values: Mapping[str, str]) -> list[str]:
     return words
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
+def hold_port() -> socket.socket:
+    """A free TCP port of 127.0.0.1, which is given to no other caller, in whatever process, before this is closed.
+
+    What is returned is a UDP socket of the same address: it takes nothing from who is to listen there. Raises OSError.
+    """
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            held.bind(("127.0.0.1", port))
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", port))
+            return held
+        except OSError:
+            held.close()
+    raise OSError(errno.EADDRINUSE, f"no free port from {min(_PORTS)} to {max(_PORTS)}")
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:

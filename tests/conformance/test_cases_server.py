@@ -6,7 +6,7 @@ import json
 import shlex
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from history_delta_conformance.cases import load
 from history_delta_conformance.cases.registry import SERVER
 from history_delta_conformance.cases.server.command import main as server_main
 from history_delta_conformance.cases.server.ground import EXAMPLE
-from history_delta_conformance.processes import SERVER_COMMAND, ReadyProcess
+from history_delta_conformance.processes import SERVER_COMMAND, ReadyProcess, hold_port
 
 load("server")
 
@@ -111,9 +111,11 @@ def test_a_parser_that_takes_what_is_ambiguous_is_found_by_number(run) -> None:
     assert code == 1
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
+@pytest.fixture
+def port() -> Iterator[int]:
+    """For the model of the cases to listen on."""
+    with hold_port() as held:
+        yield held.getsockname()[1]
 
 
 def _start(folder: Path, upstream_port: int, enabled: str = "1") -> ReadyProcess:
@@ -126,8 +128,7 @@ async def in_thread(run, *argv: str) -> tuple[int, dict[str, Any]]:
     return await asyncio.to_thread(run, *argv)
 
 
-async def test_a_server_that_runs_already_is_taken_as_it_is(run, tmp_path) -> None:
-    port = free_port()
+async def test_a_server_that_runs_already_is_taken_as_it_is(run, tmp_path, port) -> None:
     async with _start(tmp_path, port) as server:
         listen = f"127.0.0.1:{port}"
         argv = ("--url", server.url, "--model-listen", listen, "--case", "2.1", "--case", "16.1", "--case", "11.13")
@@ -141,9 +142,8 @@ async def test_a_server_that_runs_already_is_taken_as_it_is(run, tmp_path) -> No
     assert code == 0
 
 
-async def test_a_server_with_another_model_behind_it_is_told_what_to_do(run, tmp_path, capsys) -> None:
-    port = free_port()
-    async with _start(tmp_path, free_port()) as server:
+async def test_a_server_with_another_model_behind_it_is_told_what_to_do(run, tmp_path, port, capsys) -> None:
+    async with _start(tmp_path, 9) as server:
         code, cases = await in_thread(run, "--url", server.url, "--model-listen", f"127.0.0.1:{port}")
     assert (code, cases) == (2, {})
     said = capsys.readouterr().err
@@ -151,8 +151,7 @@ async def test_a_server_with_another_model_behind_it_is_told_what_to_do(run, tmp
     assert f"start the server with http://127.0.0.1:{port} as its only upstream" in said
 
 
-async def test_a_server_that_is_switched_off_is_told_so(run, tmp_path, capsys) -> None:
-    port = free_port()
+async def test_a_server_that_is_switched_off_is_told_so(run, tmp_path, port, capsys) -> None:
     async with _start(tmp_path, port, enabled="0") as server:
         code, _ = await in_thread(run, "--url", server.url, "--model-listen", f"127.0.0.1:{port}")
     assert code == 2
@@ -177,8 +176,8 @@ async def test_a_server_that_is_switched_off_is_told_so(run, tmp_path, capsys) -
         (["--command", OURS, "--case", "77.1"], "--case: expected the number of a server case"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_line(argv: list[str], words: str, capsys) -> None:
-    assert server_main([*argv, "--model-listen", f"127.0.0.1:{free_port()}"]) == 2
+def test_what_cannot_be_run_is_said_in_one_line(argv: list[str], words: str, port, capsys) -> None:
+    assert server_main([*argv, "--model-listen", f"127.0.0.1:{port}"]) == 2
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1

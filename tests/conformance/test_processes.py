@@ -2,10 +2,11 @@
 """Processes under test: ready when they say so, stopped when left, and why they did not start."""
 
 import shlex
+import socket
 import sys
 
 import pytest
-from history_delta_conformance.processes import BadCommand, CommandProcess, ReadyProcess, StartError
+from history_delta_conformance.processes import BadCommand, CommandProcess, ReadyProcess, StartError, hold_port
 
 SERVE = (
     "import json, os, sys, time\n"
@@ -82,3 +83,24 @@ async def test_a_command_that_is_not_there_says_so(tmp_path):
     with pytest.raises(StartError, match=r"no-such-program: No such file"):
         async with CommandProcess("it", "no-such-program {listen}", {}, tmp_path, {}):
             pass
+
+
+def test_a_port_that_is_held_is_free_to_listen_on_and_given_to_nobody_else(monkeypatch):
+    with hold_port() as first, hold_port() as second:
+        addresses = [held.getsockname() for held in (first, second)]
+    monkeypatch.setattr("history_delta_conformance.processes._PORTS", [port for _, port in addresses])
+    with hold_port() as first, hold_port() as second:
+        assert sorted(held.getsockname() for held in (first, second)) == sorted(addresses)
+        with pytest.raises(OSError, match="no free port from"):
+            hold_port()
+        socket.create_server(first.getsockname()).close()
+    with socket.create_server(addresses[0]), hold_port() as held:
+        assert held.getsockname() == addresses[1]
+
+
+async def test_a_port_is_held_as_long_as_its_process_runs(tmp_path):
+    async with CommandProcess("it", f"{sys.executable} -c {shlex.quote(LISTEN)} {{listen}}", {}, tmp_path, {}) as it:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", it.port))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", it.port))

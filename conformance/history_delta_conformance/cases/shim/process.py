@@ -11,6 +11,7 @@ from ...processes import LISTEN, CommandProcess, fill_in
 UPSTREAM = "{upstream}"
 ROLLOUT_PLACE = "{rollout}"
 ROLLOUT = "conformance-1"
+_STOP_WITHIN = 2.0  # its case is over: whatever it still waits for is of no use to anybody
 EXAMPLE = f"history-delta shim serve --listen {LISTEN} --upstream {UPSTREAM}"
 
 
@@ -28,4 +29,6 @@ class Command:
     def shim(self, upstream: str, folder: Path) -> CommandProcess:
         """A shim before that server; what it prints stays in the folder."""
         values = {UPSTREAM: upstream} | ({ROLLOUT_PLACE: ROLLOUT} if self.names_rollout else {})
-        return CommandProcess("shim", self.text, values, folder, {"HISTORY_DELTA_ENABLED": "1"})
+        shim = CommandProcess("shim", self.text, values, folder, {"HISTORY_DELTA_ENABLED": "1"})
+        shim.stop_within = _STOP_WITHIN
+        return shim
