@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_delta_conformance.cases import load
+from history_delta_conformance.cases import load, wire
 from history_delta_conformance.cases.registry import SERVER
 from history_delta_conformance.cases.server.command import main as server_main
 from history_delta_conformance.cases.server.ground import EXAMPLE
@@ -82,7 +82,8 @@ def command(fault: str) -> str:
 
 
 @pytest.mark.parametrize("fault", FOUND_BY)
-def test_a_fault_is_found_by_number(run, fault: str) -> None:
+def test_a_fault_is_found_by_number(run, fault: str, monkeypatch) -> None:
+    monkeypatch.setattr(wire, "PATIENCE", 4.0)  # what such a server never does need not be waited for as long
     wanted = FOUND_BY[fault]
     chosen = [word for number in wanted for word in ("--case", number)]
     # What does not come is waited for, in all of them at once.

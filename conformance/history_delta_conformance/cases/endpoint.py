@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from .base import CaseFailed
-from .wire import PATIENCE, Header, in_time
+from .wire import Header, in_time
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _MAX_LINE = 1024 * 1024
@@ -92,7 +92,7 @@ class Call:
         self._writer.transport.abort()
         self.over()
 
-    async def wait_until_given_up(self, expected: str, seconds: float = PATIENCE) -> None:
+    async def wait_until_given_up(self, expected: str, seconds: float | None = None) -> None:
         """Until the other side has closed this connection; fails the case where it goes on."""
         async with in_time(expected, seconds):
             try:

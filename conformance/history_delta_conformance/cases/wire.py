@@ -18,7 +18,7 @@ import h11
 from .base import CaseFailed
 from .transcript import Transcript
 
-# Seconds that anything which must come may take.
+# Seconds that anything which must come may take, where nothing else is said.
 PATIENCE = 10.0
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _PIECE = 256 * 1024
@@ -49,8 +49,9 @@ class Response:
 
 
 @contextlib.asynccontextmanager
-async def in_time(expected: str, seconds: float = PATIENCE) -> AsyncIterator[None]:
+async def in_time(expected: str, seconds: float | None = None) -> AsyncIterator[None]:
     """What does not come in time fails the case."""
+    seconds = PATIENCE if seconds is None else seconds
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -102,7 +103,7 @@ class Connection:
                 parts.append(piece)
         return b"".join(parts)
 
-    async def read_response(self, method: str = "POST", seconds: float = PATIENCE) -> Response:
+    async def read_response(self, method: str = "POST", seconds: float | None = None) -> Response:
         """The next final response, whole or as far as it goes. Fails the case where none begins."""
         response = await self.read_head(method, seconds)
         parts = []
@@ -123,7 +124,7 @@ class Connection:
         async with in_time(expected):
             return await self.receive()
 
-    async def read_head(self, method: str = "POST", seconds: float = PATIENCE) -> Response:
+    async def read_head(self, method: str = "POST", seconds: float | None = None) -> Response:
         """A final response without waiting for its body, of which ``next_data`` gives the pieces."""
         self._parser = _parser(method)
         async with in_time("a response", seconds):
@@ -135,7 +136,7 @@ class Connection:
         headers = _text(event.headers.raw_items())
         return Response(event.status_code, bytes(event.reason).decode("latin-1"), headers, _framing(headers))
 
-    async def next_data(self, response: Response, seconds: float = PATIENCE) -> bytes | None:
+    async def next_data(self, response: Response, seconds: float | None = None) -> bytes | None:
         """The next piece of the body; None at its end, of which ``response.ending`` says more."""
         assert self._parser is not None
         async with in_time("more of the response, or its end", seconds):
@@ -151,7 +152,7 @@ class Connection:
             response.ending = "reset" if self.was_reset else "cut"
         return None
 
-    async def is_ended(self, seconds: float = PATIENCE) -> bool:
+    async def is_ended(self, seconds: float | None = None) -> bool:
         """Whether the other side closes, in whatever way, without a further octet."""
         async with in_time("the end of the connection", seconds):
             return await self.receive() == b""

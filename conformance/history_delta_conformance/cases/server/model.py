@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from ..base import CaseFailed
 from ..endpoint import Call, Endpoint
-from ..wire import PATIENCE, in_time
+from ..wire import in_time
 
 TOKEN = re.compile(r"case-[0-9a-f]{16}")
 _FENCE = b'{"fence":'
@@ -48,7 +48,7 @@ class ModelView:
         else:
             await self.answer(call)
 
-    async def next_call(self, seconds: float = PATIENCE) -> Call:
+    async def next_call(self, seconds: float | None = None) -> Call:
         """The next call that nobody has answered, waiting for it."""
         async with in_time("a call that reaches the model", seconds):
             return await self._waiting.get()
