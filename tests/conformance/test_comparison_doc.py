@@ -6,6 +6,7 @@ from pathlib import Path
 
 import history_delta_conformance.comparison
 from history_delta_conformance.comparison.rules import RULES
+from history_delta_conformance.matrix.proof import CHECKS
 from history_delta_conformance.mutants import MUTANTS
 
 DOC = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text()
@@ -29,6 +30,12 @@ def test_every_mutant_is_listed_with_its_finding():
     assert rows("## Showing that it can fail") == [
         (mutant.name, mutant.description, f"`{mutant.finding}`") for mutant in MUTANTS.values() if mutant.finding
     ]
+
+
+def test_every_check_of_a_run_is_listed():
+    section = DOC.partition("\n## What a run must show by itself\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE)
+    assert listed[: len(CHECKS)] == [(check.name, check.summary) for check in CHECKS]
 
 
 def test_every_kind_of_finding_is_listed_and_no_other():
