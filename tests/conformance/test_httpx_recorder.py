@@ -101,7 +101,7 @@ def test_without_its_variable_it_does_nothing(tmp_path):
 def test_a_file_that_cannot_be_written_fails_no_call(tmp_path):
     with ModelServer(answer) as model:
         program = "import sys, httpx; print(httpx.post(sys.argv[1], content=b'x').status_code)"
-        _, said = recorded_run(program, tmp_path, model.origin, **{VARIABLE: "/nowhere/record"})
+        _, said = recorded_run(program, tmp_path, model.origin, **{VARIABLE: "/dev/null/record"})
     assert said == "200\n"
 
 
