@@ -1,17 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log's line about a call that is made in the agent's own process, with the fields of ``serve``'s (exchange.py).
+"""The log's line about a call: the fields that all have, and one in the making for a call in the agent's own process.
 
-It is written when the response has ended, for which its stream is watched; without a log, streams are left alone.
+That one is written when the response has ended, for which its stream is watched; without a log, streams are left alone.
 """
 
 import functools
 import time
-from typing import Any, AsyncIterator, Dict, Iterator, Tuple
+from typing import Any, AsyncIterator, Dict, Iterator
 
 from .log import Log
 
 _LOGGED_CHARACTERS = 200  # of what an agent may make as long as it likes
 _NOT_CONNECTED = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
+
+
+def fields_of(method: str, target: str) -> Dict[str, Any]:
+    """The fields of a line about a request with this method and target, of which nothing else is known yet."""
+    return {
+        "delivery": None,
+        "kind": "pass-through",
+        "reason": None,
+        "method": method[:_LOGGED_CHARACTERS],
+        "path": target.partition("?")[0][:_LOGGED_CHARACTERS],
+        "body_bytes": None,
+        "prepare_ms": None,
+        "status": None,
+        "resynced": False,
+        "outcome": "failed",
+        "sent_bytes": 0,
+    }
+
+
+def ms_since(started: float) -> float:
+    return round((time.monotonic() - started) * 1000, 3)
 
 
 class CallRecord(object):
@@ -22,19 +43,7 @@ class CallRecord(object):
         self._started = time.monotonic()
         self._over = False
         self._response_bytes = 0
-        self._fields: Dict[str, Any] = {
-            "delivery": None,
-            "kind": "pass-through",
-            "reason": None,
-            "method": method[:_LOGGED_CHARACTERS],
-            "path": target.partition("?")[0][:_LOGGED_CHARACTERS],
-            "body_bytes": None,
-            "prepare_ms": None,
-            "status": None,
-            "resynced": False,
-            "outcome": "failed",
-            "sent_bytes": 0,
-        }
+        self._fields = fields_of(method, target)
 
     def update(self, **fields: Any) -> None:
         self._fields.update(fields)
@@ -64,20 +73,14 @@ class CallRecord(object):
 
 def watch(library: Any, response: Any, record: CallRecord) -> None:
     """Have the record written when the response ends, in whatever way."""
-    sync, asynchronous = _watched_streams(library)
-    kind = sync if isinstance(response.stream, library.SyncByteStream) else asynchronous
-    response.stream = kind(response.stream, record)
-
-
-def ms_since(started: float) -> float:
-    return round((time.monotonic() - started) * 1000, 3)
+    response.stream = _watched_stream_of(library)(response.stream, record)
 
 
 @functools.lru_cache(maxsize=None)
-def _watched_streams(library: Any) -> Tuple[Any, Any]:
-    """The classes of watched streams, which httpx insists are its own."""
+def _watched_stream_of(library: Any) -> Any:
+    """The class of watched streams: httpx's own, as it insists, and for either kind of client, as a body in memory is."""
 
-    class Watched(library.SyncByteStream):  # type: ignore[misc]
+    class Watched(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, record: CallRecord) -> None:
             self._stream, self._record = stream, record
 
@@ -97,10 +100,6 @@ def _watched_streams(library: Any) -> Tuple[Any, Any]:
             finally:
                 self._record.over("closed")
 
-    class AsyncWatched(library.AsyncByteStream):  # type: ignore[misc]
-        def __init__(self, stream: Any, record: CallRecord) -> None:
-            self._stream, self._record = stream, record
-
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
                 async for piece in self._stream:
@@ -117,4 +116,4 @@ def _watched_streams(library: Any) -> Tuple[Any, Any]:
             finally:
                 self._record.over("closed")
 
-    return Watched, AsyncWatched
+    return Watched

@@ -7,13 +7,14 @@ is: as a 503 where nothing can have been acted on, else as a broken connection.
 
 import hashlib
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from history_delta_protocol.dialect import dialect_of
 
 from . import answers, http1
 from .agent_connection import AgentConnection
 from .body_budget import BodyBudget, Lease
+from .call_record import fields_of, ms_since
 from .connection import AgentLeft, Broken
 from .core import REFUSE, RELAY, RESEND, Core, ModelCall
 from .forwarding import Forwarding
@@ -22,8 +23,6 @@ from .log import Log, describe
 from .probe import Probe
 from .relay import framing_for, head_for, relay
 from .upstream import Unreachable, Upstream
-
-_LOGGED_CHARACTERS = 200  # of what an agent may make as long as it likes
 
 
 class Shared(NamedTuple):
@@ -55,18 +54,7 @@ class Exchange(object):
         self._dialect = dialect_of(request.target)
         self._forwarding = Forwarding(shared.upstream, agent, request)
         self._until_close = False  # the response that the agent is being given ends with its connection
-        self._record: Dict[str, Any] = {
-            "delivery": None,
-            "kind": "pass-through",
-            "reason": None,
-            "method": request.method[:_LOGGED_CHARACTERS],
-            "path": request.target.partition("?")[0][:_LOGGED_CHARACTERS],
-            "body_bytes": None,
-            "prepare_ms": None,
-            "status": None,
-            "resynced": False,
-            "outcome": "failed",
-        }
+        self._record = fields_of(request.method, request.target)
 
     def run(self) -> bool:
         """Serve it, and say whether the agent's connection can carry another request; if not, it has been closed."""
@@ -195,7 +183,7 @@ class Exchange(object):
         except Exception as error:  # a fault of ours costs the saving, never the call
             self._shared.log.event("core-failed", error=describe(error))
             return None
-        self._record["prepare_ms"] = _ms_since(started)
+        self._record["prepare_ms"] = ms_since(started)
         return call
 
     def _relay(self, response: http1.Response, headers: Headers) -> bool:
@@ -222,9 +210,5 @@ class Exchange(object):
         sent, received = self._forwarding.sent_bytes, self._agent.bytes_sent
         if self._record["body_bytes"] is None:
             self._record["body_bytes"] = sent  # it was passed through without being held
-        self._record.update(sent_bytes=sent, response_bytes=received, total_ms=_ms_since(started))
+        self._record.update(sent_bytes=sent, response_bytes=received, total_ms=ms_since(started))
         self._shared.log.event("call", **self._record)
-
-
-def _ms_since(started: float) -> float:
-    return round((time.monotonic() - started) * 1000, 3)

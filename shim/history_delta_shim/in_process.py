@@ -10,6 +10,7 @@ import hashlib
 import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from typing import Any, Generator, NamedTuple, Optional
 
@@ -66,7 +67,7 @@ class Calls(object):
     def __init__(self, options: Options) -> None:
         self.upstream = options.upstream
         self.log_body_hash = options.log_body_hash
-        self.log = Log(_open_log(options.log_file))
+        self.log = _log(options.log_file)
         self.logs = options.log_file is not None
         self.core = Core(True, options.rollout, log=lambda line: self.log.event("core", message=line))
         self._faulty = False
@@ -126,7 +127,8 @@ class _Request(object):
             response, decision = yield from self._exchange(call)
         if decision == REFUSE and call is not None and call.refusal is not None:
             yield Close(response)
-            self._record.update(outcome="refused")
+            self._record.update(status=call.refusal[0])
+            self._record.over("refused")
             return httpx_objects.response_like(self._request, *call.refusal)
         return self._stripped(response)
 
@@ -256,8 +258,13 @@ class Registry(object):
 REGISTRY = Registry()
 
 
-def _open_log(path: Optional[str]) -> Optional[int]:
+def _log(path: Optional[str]) -> Log:
+    """A log whose file is closed once no call can write to it: there may be as many as a process has rollouts."""
     try:
-        return settings.open_log(path)
+        fd = settings.open_log(path)
     except settings.Invalid:
-        return None
+        fd = None
+    log = Log(fd)
+    if fd is not None and path != settings.STDERR:
+        weakref.finalize(log, os.close, fd).atexit = False
+    return log

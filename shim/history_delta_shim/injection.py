@@ -92,7 +92,7 @@ class _Late(object):
 
     def transport_for(self, request: Any) -> Any:
         """The module that is to handle the request, None where it is none of our business."""
-        if self._broken or request.url.host not in self._told["upstream"]:
+        if self._broken or request.url.raw_host.decode("ascii") not in self._told["upstream"].lower():
             return None
         if self._transport is None:
             self._load()

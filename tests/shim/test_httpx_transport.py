@@ -230,17 +230,20 @@ class TestAnswers:
         assert len(model.calls) == 1
 
     @pytest.mark.parametrize(("target", "shape"), [(CHAT, "param"), (MESSAGES, "type")])
-    def test_a_resync_of_a_full_request_becomes_a_503_in_the_dialects_shape(self, caller, target, shape):
+    def test_a_resync_of_a_full_request_becomes_a_503_in_the_dialects_shape(self, caller, tmp_path, target, shape):
         def answer(call):
             call.respond(b"", SPEAKS, RESYNC, status="409 Conflict")
 
         with ModelServer(answer) as model:
-            response = caller(model.origin).post(model.origin + target, BODY)
+            agent = caller(model.origin, log_file=str(tmp_path / "log"))
+            response = agent.post(model.origin + target, BODY)
         assert response.status_code == 503
         assert response.headers["retry-after"] == "1"
         document = response.json()
         assert document["error"]["code"] == "history_delta_unavailable"
         assert shape in (document if target == MESSAGES else document["error"])
+        logged = json.loads((tmp_path / "log").read_text().splitlines()[-1])
+        assert (logged["status"], logged["outcome"]) == (503, "refused")
 
     def test_a_stream_comes_piece_by_piece(self, library):
         """The second is not sent before the first has been read."""

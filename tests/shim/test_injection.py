@@ -165,7 +165,8 @@ class TestEnvironment:
             self.told({})
 
 
-def test_the_first_call_loads_the_rest(archive, tmp_path):
+@pytest.mark.parametrize("host", ["127.0.0.1", "LOCALHOST"])
+def test_the_first_call_loads_the_rest(archive, tmp_path, host):
     """Until then a program with httpx has no more of us than it needs to know which calls are ours."""
     program = (
         "import httpx, sys\n"
@@ -174,8 +175,9 @@ def test_the_first_call_loads_the_rest(archive, tmp_path):
         "print([path for path in sys.path if 'history_delta_shim.pyz' in path])"
     )
     with ModelServer(lambda call: call.respond(b"{}")) as model:
-        command = [sys.executable, str(archive), "run", "--in-process", "--upstream", model.origin, "--"]
-        command += [sys.executable, "-c", program, model.origin + "/v1/chat/completions"]
+        origin = model.origin.replace("127.0.0.1", host)
+        command = [sys.executable, str(archive), "run", "--in-process", "--upstream", origin, "--"]
+        command += [sys.executable, "-c", program, origin + "/v1/chat/completions"]
         environ = {"HISTORY_DELTA_ENABLED": "1", "PATH": os.environ["PATH"]}
         done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stderr == ""
