@@ -78,7 +78,7 @@ def watch(library: Any, response: Any, record: CallRecord) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _watched_stream_of(library: Any) -> Any:
-    """The class of watched streams: httpx's own, as it insists, and for either kind of client, as a body in memory is."""
+    """The class of watched streams: httpx's own, as it insists, and fit for either kind of client."""
 
     class Watched(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, record: CallRecord) -> None:
