@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which executable of an agent is run, and at which version: the pinned one that we install, or one that someone names.
 
-A version other than the tested one is run all the same; what comes of it is said with that caveat.
+A version other than the tested one is told of as a problem; whether it is run all the same is the caller's to say.
 """
 
 import os
@@ -22,7 +22,7 @@ _chosen: dict[str, Path] = {}
 @dataclass(frozen=True)
 class Prepared:
     """An agent ready to be run, or not: ``problem`` is a clear line where there is one, and without an executable the
-    agent cannot be run. ``version`` is empty where it could not be found out."""
+    agent cannot be run at all. ``version`` is empty where it could not be found out."""
 
     executable: Path | None
     version: str
