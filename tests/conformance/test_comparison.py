@@ -141,7 +141,10 @@ def test_a_difference_between_two_requests_has_a_name(name, on):
         ([("git-diff", "git-diff-changed")], replace(OFF, git_diff="-notes\n")),
         ([("session-record", "record-changed")], replace(OFF, session_record={"session-1": '{"role":"tool"}\n'})),
         ([("session-record", "record-missing")], replace(OFF, session_record={})),
-        ([("session-record", "record-added")], replace(OFF, session_record=OFF.session_record | {"session-2": ""})),
+        (
+            [("session-record", "record-added")],
+            replace(OFF, session_record=OFF.session_record | {"session-2": '{"x":1}'}),
+        ),
         ([("exit-status", "exit-status-changed")], replace(OFF, exit_status=1)),
         ([("attempts", "attempt-missing")], replace(OFF, attempts=OFF.attempts[:2])),
         ([("attempts", "attempt-added")], replace(OFF, attempts=(*OFF.attempts, OFF.attempts[0]))),
@@ -251,6 +254,17 @@ def test_two_helpers_with_the_same_body_may_come_in_any_order():
     later = [named(replace(HELPERS[2], label="a 2"), session) for session in (A, B)]
     off, on = evidence(*MAIN, *same, *later), evidence(*MAIN, *reversed(same), *later)
     assert names(on, off) == []
+
+
+def test_sessions_that_were_begun_in_another_order_are_the_same_and_what_they_hold_is_told_apart():
+    def run(*sessions):
+        told = request("task 2", [*HISTORY[:3], result("call_1", f"{A} counted, {B} read")], SES)
+        record = {f"session-{number}": compact({"id": id, "said": said}) for number, (id, said) in enumerate(sessions)}
+        return evidence(*MAIN, told, session_record=record)
+
+    off = run((SES, "start"), (A, "one"), (B, "two"))
+    assert names(run((SES, "start"), (B, "two"), (A, "one")), off) == []
+    assert names(run((SES, "start"), (A, "two"), (B, "one")), off) == [("session-record", "record-changed")]
 
 
 CALLS = {

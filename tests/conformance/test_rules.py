@@ -84,6 +84,13 @@ EXAMPLES = [
         '"timestamp":"2026-11-29T19:32:41.848Z"',
         '"timestamp":"<recorded-time>"',
     ),
+    (
+        "recorded-time",
+        "kilo",
+        "session-record",
+        '"date": "Sun, 29 Nov 2026 20:47:58 GMT"',
+        '"date": "<recorded-time>"',
+    ),
     ("recorded-clock", "opencode", "session-record", '{"start": 1795980796212}', '{"start": 0}'),
     ("recorded-clock", "hermes", "session-record", '"ended_at": 1795980773.709318,', '"ended_at": 0,'),
     ("codex-place", "codex", "session-record", '"ordinal":67,', '"ordinal":0,'),

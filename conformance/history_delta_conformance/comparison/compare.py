@@ -6,6 +6,7 @@ transport on, ``raw`` compares what was sent with what arrived, without any rule
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ from .evidence import Evidence
 from .normalise import Normaliser
 from .pairing import in_order, pair
 from .pieces import Pieces, pieces_of, raw_text, split_label
-from .rules import RULES, Rule
+from .rules import RECORD, RULES, Rule
 from .text import diff
 from .tool_calls import tool_calls
+
+# An agent's several sessions are numbered, in the order in which they were begun.
+_SESSION = re.compile("session-[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def raw(
 
 def _normalised(run: Evidence, normalise: Normaliser) -> _Run:
     # The order matters: ids are numbered as they appear.
-    ordered = in_order(run.requests, lambda each: normalise.without_numbers(raw_text(each), requests.ASPECT))
+    ordered = in_order(run.requests, lambda each: normalise.masked(raw_text(each), requests.ASPECT))
     return _Run(
         [
             pieces_of(each.label, number, normalise(raw_text(each), requests.ASPECT))
@@ -84,11 +88,20 @@ def _normalised(run: Evidence, normalise: Normaliser) -> _Run:
         normalise(run.final_text, "final-text"),
         normalise(json.dumps(run.usage, indent=1, default=str), "usage"),
         {
-            normalise(name, "session-record"): normalise(text, "session-record")
-            for name, text in sorted(run.session_record.items())
+            normalise(name, RECORD): normalise(text, RECORD)
+            for name, text in _sessions_in_order(run.session_record, normalise)
         },
         normalise(run.git_diff, "git-diff"),
     )
+
+
+def _sessions_in_order(record: Mapping[str, str], normalise: Normaliser) -> Iterator[tuple[str, str]]:
+    """The texts by name, those of sessions in the order of what they hold: chance decides which of two sub-agents that
+    are started at once gets its session first."""
+    sessions = [name for name in sorted(record) if _SESSION.fullmatch(name)]
+    by_content = sorted(sessions, key=lambda name: normalise.masked(record[name], RECORD))
+    texts = {**record, **{name: record[other] for name, other in zip(sessions, by_content, strict=True)}}
+    yield from sorted(texts.items())
 
 
 def _findings(off: _Run, on: _Run) -> Iterator[Finding]:
@@ -96,7 +109,7 @@ def _findings(off: _Run, on: _Run) -> Iterator[Finding]:
     yield from _tool_calls(off.requests, on.requests)
     yield from _text("final-text", "the last thing that the agent said", off.final_text, on.final_text)
     yield from _text("usage", "the usage that the agent counted", off.usage, on.usage)
-    yield from _mapping("session-record", "record", off.record, on.record)
+    yield from _mapping(RECORD, "record", off.record, on.record)
     yield from _text("git-diff", "what git says of the workspace", off.git_diff, on.git_diff)
 
 

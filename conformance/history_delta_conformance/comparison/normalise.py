@@ -35,23 +35,23 @@ class Normaliser:
                 self.counts[rule.name] += count
         return text
 
-    def without_numbers(self, text: str, aspect: str) -> str:
-        """The same, uncounted and with ids that cannot be told apart."""
+    def masked(self, text: str, aspect: str) -> str:
+        """The same, uncounted and without giving out numbers: ids that have none yet cannot be told apart."""
         for rule, pattern in self._rules:
             if not rule.aspects or aspect in rule.aspects:
-                text = pattern.sub(self._substitution(rule, numbered=False), text)
+                text = pattern.sub(self._substitution(rule, give_numbers=False), text)
         return text
 
-    def _substitution(self, rule: Rule, numbered: bool = True) -> Substitution:
+    def _substitution(self, rule: Rule, give_numbers: bool = True) -> Substitution:
         if rule.rewrite is not None:
             rewrite = rule.rewrite
             return lambda match: _replaced(match, rewrite(match))
         if rule.pattern is None:
             return lambda match: self._own[match.group()]
-        if rule.kind and numbered:
-            return lambda match: _replaced(match, self._numbered(rule.kind, match["value"]))
         constant = rule.constant or f"<{rule.kind or rule.name}>"
-        return lambda match: _replaced(match, constant)
+        if rule.kind and give_numbers:
+            return lambda match: _replaced(match, self._numbered(rule.kind, match["value"]))
+        return lambda match: _replaced(match, self._numbers.get((rule.kind, match["value"]), constant))
 
     def _numbered(self, kind: str, value: str) -> str:
         if (kind, value) not in self._numbers:

@@ -197,8 +197,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "recorded-time",
-        "Agents note in their records when something was: as ISO 8601, or in seconds or milliseconds since 1970.",
-        _after("timestamp", r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"),
+        "Agents note in their records when something was: as ISO 8601, as HTTP does, or in (milli)seconds since 1970.",
+        _after(
+            "timestamp|date",
+            r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
+            r"|[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} 20[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
+        ),
         aspects=(RECORD,),
     ),
     Rule(
