@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Self
 
 from .disturbances import Disturbances
-from .httpx_recorder import read_recorded
+from .httpx_recorder import FOLDER, VARIABLE, read_recorded
 from .observer import Exchange
 from .processes import SERVER_COMMAND, SHIM_COMMAND, SHIM_RUN_COMMAND, CommandProcess, Process, ReadyProcess
 from .relay import Relay
 from .scripted_model import Pace, Recorder, Scenario, ScriptedModel, no_pause
 
-_RECORDER = Path(__file__).parent / "httpx_recorder"
 MODEL = "{model}"
 _ANY_PORT = "127.0.0.1:0"
 _ENABLED = {"HISTORY_DELTA_ENABLED": "1"}
@@ -92,7 +91,7 @@ class Chain:
         """The transport switched on, and a recorder of what the agent's HTTP client is given to send."""
         if self.mode != Mode.IN_PROCESS:
             return {}
-        return _ENABLED | {"PYTHONPATH": str(_RECORDER), "HISTORY_DELTA_RECORD_HTTPX": str(self._recorded)}
+        return _ENABLED | {"PYTHONPATH": str(FOLDER), VARIABLE: str(self._recorded)}
 
     @property
     def agent_side(self) -> list[Exchange]:

@@ -28,8 +28,9 @@ class Intervention:
 
     ``meanwhile`` is awaited while the request is held, which then goes out on a new connection to the target.
     ``drop`` resets the client's connection instead of passing the request on. ``cut_after`` closes both ends behind
-    that many server-sent events of the response, ``close_after`` behind its end. ``repeat`` sends the request a second
-    time, on a connection of its own, and reads that answer to its end for nobody.
+    that many server-sent events of the response, ``close_after`` behind its end; ``silence`` is for how many seconds
+    nothing is passed on before that. ``repeat`` sends the request a second time, on a connection of its own, and reads
+    that answer to its end for nobody.
     """
 
     meanwhile: Callable[[], Awaitable[None]] | None = None

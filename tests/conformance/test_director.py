@@ -4,7 +4,7 @@
 import json
 
 from history_delta_conformance.scripted_model import load_scenario
-from history_delta_conformance.scripted_model.director import direct, place_of
+from history_delta_conformance.scripted_model.director import place_of, reply_at
 from history_delta_conformance.scripted_model.reply import Tool
 from history_delta_conformance.scripted_model.scenario import Scenario, Turn
 
@@ -14,7 +14,8 @@ SUB_AGENTS = load_scenario("sub-agents")
 
 
 def reply(scenario, *texts, tools=TOOLS):
-    return direct(scenario, json.dumps([{"content": text} for text in texts]).encode(), "m", tools)
+    body = json.dumps([{"content": text} for text in texts]).encode()
+    return reply_at(place_of(scenario, body, bool(tools)), scenario, body, "m", tools)
 
 
 def test_a_conversation_played_by_its_own_replies_takes_every_step_once():

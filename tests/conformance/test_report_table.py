@@ -49,9 +49,9 @@ def screen() -> Iterator[Screen]:
     screen.close()
 
 
-def plain(encoding: str = "utf-8", quiet: bool = False) -> tuple[PlainView, io.TextIOWrapper]:
+def plain(encoding: str = "utf-8") -> tuple[PlainView, io.TextIOWrapper]:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="\n")
-    view = view_for(stream, quiet)
+    view = view_for(stream)
     assert isinstance(view, PlainView)
     return view, stream
 
@@ -89,16 +89,6 @@ def test_the_end_tells_what_failed_what_was_not_run_and_where_the_report_is() ->
         figures.verdict(made),
         f"Report: {Path('out/report.html')} (and report.md, report.json, junit.xml)",
     ]
-
-
-def test_quiet_tells_the_end_alone() -> None:
-    view, stream = plain(quiet=True)
-    view.planned(["codex responses"], ["tool-use"], 1)
-    view.note("installing")
-    view.finished(FAILED)
-    assert written(stream) == []
-    view.close(report(cell()), None)
-    assert written(stream) == [figures.verdict(report(cell()))]
 
 
 def test_a_run_that_broke_off_ends_without_a_verdict() -> None:

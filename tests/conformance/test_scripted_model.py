@@ -23,7 +23,6 @@ FUNCTIONS = [
     {"name": "read", "parameters": {"properties": {"filePath": TEXT}}},
 ]
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
-COMMENT = b": ping\n\n"
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 HISTORY_KEY = {"chat": "messages", "responses": "input", "messages": "messages"}
 

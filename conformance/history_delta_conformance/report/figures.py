@@ -10,8 +10,6 @@ import msgspec
 from .results import Cell, Report, RuleCount, RuleUsed, Verdict
 from .text import counted, exact, one_line, ratio, size
 
-# In the order in which a reader wants them.
-VERDICTS: tuple[Verdict, ...] = ("failed", "not-run", "passed", "not-applicable")
 VERDICT_TEXT: dict[Verdict, str] = {
     "passed": "passed",
     "failed": "failed",

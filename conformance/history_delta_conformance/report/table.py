@@ -19,12 +19,12 @@ from .results import Cell, Report
 from .text import counted, duration, exact, one_line, size, visible
 
 
-def view_for(stream: TextIO, quiet: bool = False) -> "View":
-    """The view that suits the stream: plain lines unless it is a terminal that can draw; ``quiet`` leaves the end."""
+def view_for(stream: TextIO) -> "View":
+    """The view that suits the stream: plain lines unless it is a terminal that can draw."""
     marks = marks_for(stream.encoding)
     plain = any(os.environ.get(name) for name in ("NO_COLOR", "CI")) or os.environ.get("TERM") == "dumb"
-    if quiet or plain or not stream.isatty():
-        return PlainView(stream, marks, quiet)
+    if plain or not stream.isatty():
+        return PlainView(stream, marks)
     return LiveView(Console(file=stream, highlight=False), marks)
 
 
@@ -79,12 +79,11 @@ class View(ABC):
 
 
 class PlainView(View):
-    """A line per finished cell; with ``quiet`` only the last lines."""
+    """A line per finished cell."""
 
-    def __init__(self, stream: TextIO, marks: Marks, quiet: bool = False) -> None:
+    def __init__(self, stream: TextIO, marks: Marks) -> None:
         super().__init__(marks)
         self._stream = stream
-        self._quiet = quiet
 
     def planned(self, rows: Sequence[str], scenarios: Sequence[str], total: int) -> None:
         super().planned(rows, scenarios, total)
@@ -95,15 +94,11 @@ class PlainView(View):
         if cell.verdict != "not-applicable":
             self.note(self.line_of(cell))
 
-    def note(self, text: str) -> None:
-        if not self._quiet:
-            self._print(text)
-
     def close(self, report: Report | None = None, folder: Path | None = None) -> None:
         for line in self.summary(figures.ordered(report), folder) if report else []:
-            self._print(line)
+            self.note(line)
 
-    def _print(self, text: str) -> None:
+    def note(self, text: str) -> None:
         encoding = self._stream.encoding or "utf-8"
         shown = visible(text).encode(encoding, "backslashreplace").decode(encoding)
         print(shown, file=self._stream, flush=True)

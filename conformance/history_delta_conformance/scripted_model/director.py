@@ -55,13 +55,8 @@ def place_of(scenario: Scenario, body: bytes, has_tools: bool) -> Place:
     return Place(conversation, done)
 
 
-def direct(scenario: Scenario, body: bytes, model: str, offered: Sequence[Tool]) -> Reply:
-    """The reply to a request with this body. Raises NoSuchTool where the agent lacks a tool for the turn."""
-    return reply_at(place_of(scenario, body, bool(offered)), scenario, body, model, offered)
-
-
 def reply_at(place: Place, scenario: Scenario, body: bytes, model: str, offered: Sequence[Tool]) -> Reply:
-    """The same, once it is known what the request is for."""
+    """The reply to a request that is for this. Raises NoSuchTool where the agent lacks a tool for the turn."""
     conversation, done = place.conversation, place.done
     if place.side_call == "summary":
         return _reply(place, body, model, Turn(text=_marked(conversation, done, scenario.summary)))
