@@ -224,7 +224,6 @@ def test_threads_share_what_the_server_holds(agent, start):
     assert kinds(agent).count("delta") == len(sent) - 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="without fork")
 def test_a_forked_child_speaks_for_itself(start, tmp_path):
     model = start.model(ok)
     agent = InProcess(httpx, False, start.server(model).origin, tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.bench import Bench
 from support.endpoints import ListeningEndpoint
+from support.in_process_runs import InProcessRuns
 from support.interpreters import supported
 from support.recording_upstream import RecordingUpstream, recording_upstream
 from support.shim_archive import build_shim
@@ -84,3 +85,11 @@ def recorded() -> Iterator[RecordingUpstream]:
 def bench(python: str, archive: Path, tmp_path: Path, recorded: RecordingUpstream) -> Bench:
     """What starts ``run`` with the shim as it ships."""
     return Bench([python, str(archive)], tmp_path, recorded)
+
+
+@pytest.fixture(params=["one file", "package"])
+def run_in_process(request: pytest.FixtureRequest, archive: Path, tmp_path: Path) -> InProcessRuns:
+    """Runs programs with the transport in process, out of either form of the shim."""
+    if request.param == "one file":
+        return InProcessRuns([sys.executable, "-I", "-S", str(archive)], tmp_path)
+    return InProcessRuns([sys.executable, "-m", "history_delta_shim"], tmp_path)
