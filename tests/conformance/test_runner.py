@@ -48,7 +48,7 @@ def play(tmp_path):
         planned = [
             place for place in places(rows([agent], (Mode.PROXY,)), scenarios) if place.row.dialect == agent.dialects[0]
         ]
-        runner = Runner(prepared, tmp_path, view_for(io.StringIO(), quiet=True), jobs=2, **options)
+        runner = Runner(prepared, tmp_path, view_for(io.StringIO()), jobs=2, **options)
         return {cell.scenario: cell for cell in await runner.run(planned)}
 
     return play
