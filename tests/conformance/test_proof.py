@@ -134,6 +134,15 @@ def test_a_run_that_shows_nothing_is_a_finding(short):
         assert short.with_on({"session_record": record}).names == ["nothing-recorded"]
 
 
+def test_an_id_that_the_model_gave_to_no_answer_is_a_finding(short):
+    record, given = short.on.evidence.session_record, short.on.result.model_side[0].sha256[:24]
+    for id, names in [(given, []), ("0" * 24, ["answer-id-changed"])]:
+        assert short.with_on({"session_record": record | {"stdout": f'"id":"resp_{id}"'}}).names == names
+        body = b'{"id":"rs_%b_0"}' % id.encode()
+        sent = replace(short.on.evidence.requests[0], body=body)
+        assert short.with_on({"requests": (*short.on.evidence.requests, sent)}).names == names
+
+
 def test_a_run_that_was_stopped_at_its_timeout_is_a_finding(short):
     stopped = replace(short.off.result.agent, exit_status=None)
     assert short.with_off(agent=stopped).names == ["timed-out", "task-not-done"]

@@ -66,6 +66,11 @@ def _lines_by_call(match: re.Match[str]) -> str:
     return "".join(sorted(lines, key=lambda line: re.findall(rf":{_QUOTE}(call_[0-9A-Za-z_]+){_QUOTE}", line)[:1]))
 
 
+# Ids of the scripted model's: each answer's is the beginning of the hash of the body that it answers.
+REPLY_ID = re.compile(
+    r"(?:chatcmpl-|resp_|rs_|msg_|fc_|c2NyaXB0ZWQ|c2lnbmF0dXJl)(?P<value>[0-9a-f]{24})(?![0-9A-Za-z])"
+)
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "codex-metadata-order",
@@ -108,9 +113,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "reply-id",
         "The scripted model makes up its ids from a hash of the request's body, so they differ where the body does.",
-        re.compile(
-            r"(?:chatcmpl-|resp_|rs_|msg_|fc_|c2NyaXB0ZWQ|c2lnbmF0dXJl)(?P<value>[0-9a-f]{24})(?![0-9A-Za-z])",
-        ),
+        REPLY_ID,
         kind="reply",
     ),
     Rule(

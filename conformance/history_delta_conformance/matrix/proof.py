@@ -13,6 +13,7 @@ from ..calls import Call, is_model_call
 from ..chain import Mode
 from ..comparison.evidence import Attempt, Evidence
 from ..comparison.pieces import split_label
+from ..comparison.rules import REPLY_ID
 from ..report.results import Finding
 from ..run import RunResult
 from ..scripted_model.scenario import Disturbance, Scenario, Task
@@ -90,6 +91,14 @@ def _has_record(run: Run) -> bool:
     return bool(record) and end in record
 
 
+def _knows_all_reply_ids(run: Run) -> bool:
+    """All that it sent and noted: an id that became another on the way back would only get a number by the rules."""
+    given = {recording.sha256[:24] for recording in run.result.model_side}
+    bodies = (request.body.decode(errors="replace") for request in run.evidence.requests)
+    texts = (*bodies, *run.evidence.session_record.values())
+    return given.issuperset(match["value"] for text in texts for match in REPLY_ID.finditer(text))
+
+
 def _has_figures(value: Any) -> bool:
     if isinstance(value, dict | list):
         return any(map(_has_figures, value.values() if isinstance(value, dict) else value))
@@ -152,6 +161,11 @@ CHECKS = (
         "the agent finished the task and counted no tokens",
         lambda run: _has_figures(run.evidence.usage),
         lambda run: run.result.finished,
+    ),
+    Check(
+        "answer-id-changed",
+        "the agent has the id of an answer that the model did not give",
+        _knows_all_reply_ids,
     ),
     Check(
         "no-title-call",
