@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         planned = places(rows(agents), scenarios)
         output = _output(options.output)
         return _run(options, arguments, agents, planned, output)
-    except (UsageError, ScenarioError) as error:
+    except (UsageError, ScenarioError, OSError) as error:
         print(f"history-delta conformance: {error}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt:
@@ -147,19 +147,22 @@ def _run(
         sum(not place.not_applicable for place in planned),
     )
     runner = Runner(prepared, output, view, options.jobs, options.keep, options.server_command)
-    cells = asyncio.run(_until_signalled(runner.run(planned)))
-    report = Report(
-        started=started.isoformat(timespec="seconds"),
-        seconds=round(time.monotonic() - began, 1),
-        command=shlex.join(["history-delta", "conformance", *arguments]),
-        versions=_versions(options.jobs),
-        agents=tuple(AgentUsed(a.name, prepared[a.name].version, a.version, prepared[a.name].problem) for a in agents),
-        scenarios=tuple(_scenarios_used(planned)),
-        rules=tuple(RuleUsed(rule.name, rule.reason, tuple(rule.agents)) for rule in RULES),
-        cells=tuple(cells),
-    )
-    write_report(report, output)
-    view.close(report, output)
+    report = None
+    try:
+        cells = asyncio.run(_until_signalled(runner.run(planned)))
+        report = Report(
+            started=started.isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - began, 1),
+            command=shlex.join(["history-delta", "conformance", *arguments]),
+            versions=_versions(options.jobs),
+            agents=tuple(_agents_used(agents, prepared)),
+            scenarios=tuple(_scenarios_used(planned)),
+            rules=tuple(RuleUsed(rule.name, rule.reason, tuple(rule.agents)) for rule in RULES),
+            cells=tuple(cells),
+        )
+        write_report(report, output)
+    finally:
+        view.close(report, output)
     if runner.interrupted:
         return INTERRUPTED
     if report.count("failed"):
@@ -185,6 +188,12 @@ def _prepared(agent: Agent, allow_untested: bool, view: View) -> Prepared:
         if untested and not allow_untested:
             return Prepared(None, prepared.version, prepared.problem)
     return prepared
+
+
+def _agents_used(agents: Iterable[Agent], prepared: Mapping[str, Prepared]) -> Iterator[AgentUsed]:
+    for agent in agents:
+        found = prepared[agent.name]
+        yield AgentUsed(agent.name, found.version, agent.version, found.problem)
 
 
 def _scenarios_used(planned: Iterable[Place]) -> Iterator[ScenarioUsed]:

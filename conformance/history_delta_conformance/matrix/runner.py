@@ -3,6 +3,7 @@
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +18,13 @@ from ..report.table import View
 from ..run import run
 from ..scripted_model import load_scenario
 from .cell import cell_of, empty_cell, with_second_run
-from .plan import IN_EVERY_DIALECT, Place, Row
+from .plan import IN_EVERY_DIALECT, Place
 from .proof import Run
 
 _ROLLOUT = "conformance"
+
+
+OffKey = tuple[Agent, str, str]
 
 
 class Runner:
@@ -42,13 +46,14 @@ class Runner:
         self._prepared, self._folder, self._view, self._keep = prepared, folder, view, keep
         self._server_command = server_command
         self._slots = asyncio.Semaphore(jobs)
-        self._off: dict[tuple[str, str, str], asyncio.Task[Run]] = {}
+        self._off: dict[OffKey, asyncio.Task[Run]] = {}
         self._needed: set[Path] = set()
         self._runs = 0
 
     async def run(self, places: Sequence[Place]) -> list[Cell]:
         """The cells, in the order of the places. Cancelled, it stops the agents that run, and gives what there is."""
         self.interrupted = False
+        self._users = Counter(_off_key(place) for place in places if not place.not_applicable)
         cells: dict[Place, Cell] = {}
         try:
             async with asyncio.TaskGroup() as group:
@@ -56,9 +61,6 @@ class Runner:
                     group.create_task(self._cell(place, cells))
         except asyncio.CancelledError:
             self.interrupted = True
-            for task in self._off.values():
-                task.cancel()
-            await asyncio.gather(*self._off.values(), return_exceptions=True)
         self._tidy()
         return [cells.get(place) or self._empty(place, "not-run", "interrupted") for place in places]
 
@@ -82,34 +84,40 @@ class Runner:
         return empty_cell(place, self._prepared[place.row.agent.name].version, verdict, reason, findings)
 
     async def _compared(self, place: Place, version: str) -> Cell:
-        row, off_name = place.row, load_scenario(place.scenario).same_off_as or place.scenario
-        # Both wait for a slot in this order, so that cells are done one after the other.
-        off_run = self._off_run(row, off_name)
-        on_run = asyncio.create_task(self._run(row.agent, row.dialect, place.scenario, row.mode, place.name))
-        off, on = await asyncio.gather(asyncio.shield(off_run), on_run)
+        off, on = await self._both_runs(place)
         self._view.started(place.name, "compare")
-        cell = cell_of(place, version, off, on)
+        # In a thread: relays and models of other runs are served by this loop.
+        cell = await asyncio.to_thread(cell_of, place, version, off, on)
         again = None
         if cell.findings or self._shows_stability(place):
             # What differs between two runs without the transport is the agent's own doing.
-            again = await self._run(row.agent, row.dialect, off_name, Mode.OFF, place.name)
-            cell = with_second_run(cell, off, again)
+            again = await self._run(*_off_key(place), Mode.OFF, place.name)
+            cell = await asyncio.to_thread(with_second_run, cell, off, again)
         folders = [run.result.task.folder.parent for run in (off, on, again) if run is not None]
         if cell.verdict == "passed" and not self._keep:
             return cell
         self._needed.update(folders)
         return msgspec.structs.replace(cell, folder=", ".join(str(path.relative_to(self._folder)) for path in folders))
 
+    async def _both_runs(self, place: Place) -> tuple[Run, Run]:
+        """Both wait for a slot in this order, so that cells are done one after the other."""
+        row, key = place.row, _off_key(place)
+        if key not in self._off:
+            name = f"{key[2]}/{row.agent.name} {row.dialect}"
+            self._off[key] = asyncio.create_task(self._run(*key, Mode.OFF, name))
+        off_run = self._off[key]
+        on_run = asyncio.create_task(self._run(row.agent, row.dialect, place.scenario, row.mode, place.name))
+        try:
+            return await asyncio.gather(asyncio.shield(off_run), on_run)
+        finally:
+            self._users[key] -= 1
+            ours = [on_run] if self._users[key] else [on_run, self._off.pop(key)]
+            for run_of_ours in ours:
+                run_of_ours.cancel()
+            await asyncio.wait(ours)
+
     def _shows_stability(self, place: Place) -> bool:
         return place.scenario in IN_EVERY_DIALECT and place.row.mode is Mode.PROXY
-
-    def _off_run(self, row: Row, scenario: str) -> asyncio.Task[Run]:
-        key = (row.agent.name, row.dialect, scenario)
-        if key not in self._off:
-            self._off[key] = asyncio.create_task(
-                self._run(row.agent, row.dialect, scenario, Mode.OFF, f"{scenario}/{row.agent.name} {row.dialect}")
-            )
-        return self._off[key]
 
     async def _run(self, agent: Agent, dialect: str, scenario: str, mode: Mode, name: str) -> Run:
         async with self._slots:
@@ -141,3 +149,9 @@ class Runner:
                 shutil.rmtree(folder, ignore_errors=True)
         if runs.is_dir() and not any(runs.iterdir()):
             runs.rmdir()
+
+
+def _off_key(place: Place) -> OffKey:
+    """What a run with the transport off depends on: places with the same key share it."""
+    scenario = load_scenario(place.scenario).same_off_as or place.scenario
+    return place.row.agent, place.row.dialect, scenario
