@@ -21,7 +21,8 @@ class Exchange:
     """One request as it crossed the wire, and what is known of its response.
 
     ``body`` is without transfer coding; ``wire_bytes`` counts everything: head, framing and body. Times are monotonic.
-    ``left``: the client closed before the response had come to its end, as Codex does on most calls.
+    ``answer_sha256`` is of a whole response's body. ``left``: the client closed before the response had come to its
+    end, as Codex does on most calls.
     """
 
     connection: int
@@ -36,6 +37,7 @@ class Exchange:
     answered: float | None = None
     response_bytes: int = 0
     response_complete: bool = False
+    answer_sha256: str = ""
     left: bool = False
 
     @property
@@ -145,7 +147,7 @@ class ConnectionObserver:
         if not self._unanswered:
             return False
         self._answering = self._unanswered.popleft()
-        self._responses = _parser(h11.CLIENT)
+        self._responses, self._answer = _parser(h11.CLIENT), hashlib.sha256()
         # The method alone decides how the response is framed.
         self._responses.send(h11.Request(method=self._answering.method, target="/", headers=[("Host", "x")]))
         self._responses.send(h11.EndOfMessage())
@@ -161,8 +163,10 @@ class ConnectionObserver:
                 exchange.status, exchange.answered = event.status_code, self._clock()
             elif isinstance(event, h11.Data):
                 exchange.response_bytes += len(event.data)
+                self._answer.update(event.data)
             elif isinstance(event, h11.EndOfMessage):
                 exchange.response_complete = True
+                exchange.answer_sha256 = self._answer.hexdigest()
                 return parser.trailing_data[0]
             elif not isinstance(event, h11.InformationalResponse):
                 return None

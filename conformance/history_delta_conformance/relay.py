@@ -48,14 +48,17 @@ class Relay:
     """Relays every connection on ``url`` to a target origin; use as an async context manager.
 
     ``exchanges`` holds what crossed it, in the order in which the requests began; ``failures`` what was no HTTP/1.1.
-    ``decide``, if given, is asked once for each request, when it is complete and before any of it is passed on.
+    ``decide``, if given, is asked once for each request, when it is complete and before any of it is passed on;
+    ``struck`` are those in which it intervened, ``repeats`` the first lines of what repeated ones were answered.
     """
 
     def __init__(self, target: str, decide: Decide | None = None) -> None:
         self.exchanges: list[Exchange] = []
+        self.struck: list[Exchange] = []
+        self.repeats: list[str] = []
         self._observers: list[ConnectionObserver] = []
-        self._target = address_of(target)
-        self._decide = decide
+        self.target = address_of(target)
+        self.decide = decide
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -85,7 +88,7 @@ class Relay:
             client, _ = await loop.sock_accept(self._listener)
             observer = ConnectionObserver(len(self._observers), self.exchanges.append)
             self._observers.append(observer)
-            task = asyncio.create_task(_Connection(client, self._target, observer, self._decide).relay())
+            task = asyncio.create_task(_Connection(client, self, observer).relay())
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
 
@@ -93,10 +96,8 @@ class Relay:
 class _Connection:
     """One connection of a client, and the one to the target that belongs to it."""
 
-    def __init__(
-        self, client: socket.socket, target: tuple[str, int], observer: ConnectionObserver, decide: Decide | None
-    ) -> None:
-        self._client, self._target, self._observer, self._decide = client, target, observer, decide
+    def __init__(self, client: socket.socket, relay: Relay, observer: ConnectionObserver) -> None:
+        self._client, self._relay, self._observer = client, relay, observer
         self._server = socket.socket()
         self._answers: asyncio.Task[None] | None = None
         self._present: Exchange | None = None
@@ -123,7 +124,7 @@ class _Connection:
         self._server.close()
         self._server = socket.socket()
         _prepare(self._server)
-        await asyncio.get_running_loop().sock_connect(self._server, self._target)
+        await asyncio.get_running_loop().sock_connect(self._server, self._relay.target)
 
     async def _receive(self) -> bytes:
         try:
@@ -138,7 +139,7 @@ class _Connection:
         while data := await self._receive():
             held += data
             complete = self._observer.from_client(data)
-            if self._decide is not None and not complete and self._observer.failure is None:
+            if self._relay.decide is not None and not complete and self._observer.failure is None:
                 continue
             for exchange in complete:
                 await self._intervene(exchange, held)
@@ -149,9 +150,10 @@ class _Connection:
             self._server.shutdown(socket.SHUT_WR)
 
     async def _intervene(self, exchange: Exchange, request: bytes) -> None:
-        intervention = self._decide(exchange) if self._decide is not None else None
+        intervention = self._relay.decide(exchange) if self._relay.decide is not None else None
         if intervention is None:
             return
+        self._relay.struck.append(exchange)
         if intervention.drop:
             raise ConnectionResetError
         if intervention.repeat:
@@ -213,10 +215,12 @@ class _Connection:
         loop = asyncio.get_running_loop()
         with socket.socket() as again, contextlib.suppress(OSError):
             _prepare(again)
-            await loop.sock_connect(again, self._target)
+            await loop.sock_connect(again, self._relay.target)
             await loop.sock_sendall(again, request)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REPEAT_SECONDS):
+                    answer = await loop.sock_recv(again, _CHUNK)
+                    self._relay.repeats.append(answer.partition(b"\r\n")[0].decode("latin-1"))
                     while await loop.sock_recv(again, _CHUNK):
                         pass
 

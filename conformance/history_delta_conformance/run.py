@@ -34,7 +34,8 @@ _LOOK_EVERY = 0.05
 @dataclass(frozen=True)
 class RunResult:
     """What a run left behind. ``agent_side`` is what the agent sent, ``wire`` what reached the server, ``model_side``
-    what arrived at the model; ``pending`` what was to befall the transport and did not."""
+    what arrived at the model; ``pending`` what was to befall the transport and did not, ``struck`` the requests
+    before the server that it befell, ``repeats`` how the second of two was answered."""
 
     scenario: Scenario
     mode: Mode
@@ -47,6 +48,8 @@ class RunResult:
     wrong_files: list[str]
     relay_failures: list[str]
     pending: list[str]
+    struck: list[Exchange]
+    repeats: list[str]
 
     @property
     def sent(self) -> Counter[Fingerprint]:
@@ -147,6 +150,8 @@ async def run_task(agent: Agent, task: Task, chain: Chain) -> RunResult:
         wrong_files=wrong_files(task.workspace, chain.scenario),
         relay_failures=chain.failures,
         pending=list(chain.pending),
+        struck=list(chain.wire.struck),
+        repeats=list(chain.wire.repeats),
     )
 
 

@@ -111,6 +111,7 @@ def test_an_agent_that_leaves_early_is_told_from_a_response_that_was_cut(feeds, 
     for end in feeds:
         (observer.from_client if end == "client" else observer.from_server)(b"")
     assert [(exchange.response_complete, exchange.left) for exchange in exchanges] == [(False, left)]
+    assert exchanges[0].answer_sha256 == ""
 
 
 def test_who_leaves_after_the_end_has_not_left_early(observer, exchanges):
@@ -118,3 +119,4 @@ def test_who_leaves_after_the_end_has_not_left_early(observer, exchanges):
     observer.from_server(OK)
     observer.from_client(b"")
     assert [(exchange.response_complete, exchange.left) for exchange in exchanges] == [(True, False)]
+    assert exchanges[0].answer_sha256 == hashlib.sha256(b"ok").hexdigest()

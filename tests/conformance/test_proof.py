@@ -134,6 +134,21 @@ def test_a_run_that_shows_nothing_is_a_finding(short):
         assert short.with_on({"session_record": record}).names == ["nothing-recorded"]
 
 
+def test_bytes_that_were_not_new_are_a_finding(short):
+    twice = [replace(call, sent_plain_bytes=call.body_bytes) for call in short.on.result.calls]
+    assert short.with_on(calls=twice).names == ["too-many-bytes"]
+    assert short.with_off(calls=twice).names == []
+
+
+def test_an_answer_that_was_changed_on_its_way_back_is_a_finding(short):
+    first, *others = short.on.result.agent_side
+    changed = [replace(first, answer_sha256="0" * 64), *others]
+    assert short.with_on(agent_side=changed).names == ["answer-not-equal"]
+    assert "answer-not-equal" in short.with_on(agent_side=[others[0], *others]).names
+    cut = [replace(first, answer_sha256="", response_complete=False), *others]
+    assert short.with_on(agent_side=cut).names == []
+
+
 def test_an_id_that_the_model_gave_to_no_answer_is_a_finding(short):
     record, given = short.on.evidence.session_record, short.on.result.model_side[0].sha256[:24]
     for id, names in [(given, []), ("0" * 24, ["answer-id-changed"])]:

@@ -122,7 +122,7 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Agent], list[str]]:
 
 
 def _split(value: str | None) -> list[str]:
-    return [part.strip() for part in (value or "").split(",") if part.strip()]
+    return list(dict.fromkeys(part.strip() for part in (value or "").split(",") if part.strip()))
 
 
 def _output(folder: Path) -> Path:

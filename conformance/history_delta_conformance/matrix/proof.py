@@ -4,7 +4,8 @@
 Each check is about one run. Nothing is compared here, and how a run went beyond what a check asks is not judged.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ from ..chain import Mode
 from ..comparison.evidence import Attempt, Evidence
 from ..comparison.pieces import split_label
 from ..comparison.rules import REPLY_ID
+from ..observer import Exchange
 from ..report.results import Finding
 from ..run import RunResult
 from ..scripted_model.scenario import Disturbance, Scenario, Task
@@ -134,6 +136,10 @@ def _sent_a_delta(run: Run) -> bool:
     return any(call.kind == "delta" and call.sent_bytes < call.body_bytes for call in run.result.calls)
 
 
+def _whole_answers(exchanges: Iterable[Exchange]) -> Counter[str]:
+    return Counter(each.answer_sha256 for each in exchanges if each.status == 200 and each.response_complete)
+
+
 CHECKS = (
     Check(
         "timed-out",
@@ -191,19 +197,34 @@ CHECKS = (
         _sent_a_delta,
         _calls_for_a_delta,
     ),
+    Check(
+        "too-many-bytes",
+        "more crossed the wire than what was new of the bodies, 3 % and 400 B a call, compression not counted",
+        lambda run: run.result.within_budget,
+        lambda run: run.result.mode is not Mode.OFF and not run.scenario.faults and not run.scenario.disturbances,
+    ),
+    Check(
+        "answer-not-equal",
+        "a whole answer did not reach the agent as it came from the server, byte for byte",
+        lambda run: _whole_answers(run.result.agent_side) <= _whole_answers(run.result.wire),
+        lambda run: run.result.mode is Mode.PROXY,
+    ),
 )
 
 
 def _had_effect(disturbance: Disturbance, run: RunResult) -> bool:
-    effect = EFFECTS.get(disturbance.kind)
-    return effect is None or effect(run)
+    return EFFECTS[disturbance.kind](run)
 
 
 def _later_kinds(calls: list[Call]) -> list[str]:
     return [call.kind for call in calls[1:]]
 
 
-# How each is seen, where it leaves a trace: in what crossed the wire, or in how a call was sent after the first.
+def _last_on_its_connection(exchange: Exchange, wire: list[Exchange]) -> bool:
+    return [other for other in wire if other.connection == exchange.connection][-1] is exchange
+
+
+# How each is seen: in what crossed the wire, or in how a call was sent after the first.
 EFFECTS: dict[str, Callable[[RunResult], bool]] = {
     "server-loses-state": lambda run: "full" in _later_kinds(run.calls),
     "switched-off": lambda run: not {"delta", "self-contained"} & set(_later_kinds(run.calls)[-1:]),
@@ -212,4 +233,8 @@ EFFECTS: dict[str, Callable[[RunResult], bool]] = {
     "drop-during": lambda run: any(
         exchange.status == 200 and not exchange.response_complete and not exchange.left for exchange in run.wire
     ),
+    "drop-after": lambda run: any(
+        struck.response_complete and _last_on_its_connection(struck, run.wire) for struck in run.struck
+    ),
+    "repeat": lambda run: run.repeats == ["HTTP/1.1 200 OK"],
 }
