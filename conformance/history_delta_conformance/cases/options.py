@@ -47,16 +47,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < 1e6:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0, got {text!r}")
     return seconds
 
 
 def _count(text: str) -> int:
-    count = int(text)
+    count = int(text) if text.isdigit() else 0
     if not 1 <= count <= 64:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to 64, got {text!r}")
     return count
 
 

@@ -200,7 +200,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "recorded-time",
-        "Agents note in their records when something was: as ISO 8601, as HTTP does, or in (milli)seconds since 1970.",
+        "Agents note in their records when something was, as text: in ISO 8601 or as HTTP does.",
         _after(
             "timestamp|date",
             r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
@@ -210,7 +210,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "recorded-clock",
-        "The same as a number.",
+        "Agents note in their records when something was, as a number: in (milli)seconds since 1970.",
         _number_after(
             "timestamp|time_created|time_updated|created|completed|start|end|started_at_ms|completed_at_ms|started_at"
             "|completed_at|ended_at|first_seen|last_seen|create_time|compacted",
