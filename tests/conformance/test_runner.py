@@ -134,7 +134,7 @@ async def test_another_server_can_be_put_to_the_test(play):
 async def test_a_server_that_does_not_speak_is_found_out(play):
     command = f"env HISTORY_DELTA_ENABLED=0 {OUR_SERVER} --upstream {{model}} --listen {{listen}}"
     cell = (await play("short-task", server_command=command + " --admin-listen 127.0.0.1:0"))["short-task"]
-    assert [finding.name for finding in cell.findings] == ["transport-not-used"]
+    assert [finding.name for finding in cell.findings] == ["transport-not-used", "too-many-bytes"]
 
 
 async def test_what_was_interrupted_is_not_run(play, tmp_path):
