@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -226,10 +227,18 @@ async def main(fault: str, listen: str, model: str) -> None:
                     await asyncio.Event().wait()
 
 
+async def until_told_to_stop(work) -> None:
+    """The server within is a session of its own: it must be stopped, and not left behind."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("fault", choices=FAULTS)
     parser.add_argument("--listen")
     parser.add_argument("--model")
     options = parser.parse_args()
-    asyncio.run(main(options.fault, options.listen, options.model))
+    asyncio.run(until_told_to_stop(main(options.fault, options.listen, options.model)))

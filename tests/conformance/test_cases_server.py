@@ -103,6 +103,17 @@ def test_it_is_the_fault_that_is_found_and_not_the_relay(run) -> None:
     assert code == 0
 
 
+def test_nothing_is_left_of_a_server_that_was_put_to_the_test(run, tmp_path, is_gone) -> None:
+    """It has a server of its own within, which is a session of its own."""
+    within = tmp_path / "within"
+    within.mkdir()
+    words = ["env", f"TMPDIR={within}", *shlex.split(command("faithful"))]
+    code, _ = run("--command", f"sh -c 'echo $$ > {tmp_path}/pid; exec \"$@\"' sh {shlex.join(words)}", "--case", "1.1")
+    assert code == 0
+    assert is_gone(int((tmp_path / "pid").read_text()))
+    assert list(within.iterdir()) == []  # its folder goes when the server within has ended
+
+
 def test_a_parser_that_takes_what_is_ambiguous_is_found_by_number(run) -> None:
     """The relay itself has one."""
     code, cases = run("--command", command("faithful"), "--case", "14.1", "--case", "14.2", "--case", "14.4")
